@@ -1,0 +1,1 @@
+//! Ground truth for tests: exhaustive search, reference relations, random traces

@@ -1,0 +1,1 @@
+//! Vector clocks and the partial orders HB, FHB and SHB; lockset

@@ -1,0 +1,1 @@
+//! The pipeline from trace to verified findings

@@ -1,0 +1,1 @@
+//! Terminal text and machine output for findings

@@ -1,0 +1,1 @@
+//! Witness schedules and the independent checker

@@ -1,0 +1,2 @@
+//! Predictive data race detection from one run
+fn main() {}

@@ -1,0 +1,1 @@
+//! Traces of multithreaded programs: events, formats, validation, statistics
