@@ -1,1 +1,34 @@
-//! Traces of multithreaded programs: events, formats, validation, statistics
+//! Traces of multithreaded programs.
+//!
+//! A [`Trace`] is a total order of events in dense columns ([`Events`]) together
+//! with the names its ids stand for ([`Tables`]). Readers produce both block by
+//! block, so that a trace can be streamed, or kept whole in memory at about
+//! thirteen bytes an event. Whatever is read passes the [`Validator`]: nothing
+//! above this crate ever sees a trace that breaks the rules of the model.
+
+pub mod cells;
+pub mod error;
+pub mod events;
+pub mod expr;
+pub mod ids;
+pub mod names;
+pub mod lines;
+pub mod op;
+pub mod reader;
+pub mod stats;
+pub mod std_format;
+pub mod tables;
+pub mod validate;
+
+mod trace;
+
+pub use cells::Cells;
+pub use error::{Error, Position, Result};
+pub use events::Events;
+pub use ids::*;
+pub use names::Names;
+pub use op::{MemoryOrder, Op};
+pub use tables::{Declarations, Space, Tables, Variable};
+pub use reader::{BlockReader, TraceReader};
+pub use trace::Trace;
+pub use validate::{Rule, Validator};

@@ -1,0 +1,318 @@
+//! Memory as cells: the units that no access of the trace splits.
+//!
+//! Engines and checkers index dense arrays by cell. Where all locations are
+//! plain names and nothing is allocated, a cell is a variable and this costs
+//! nothing. Otherwise address ranges are cut at every place where some access
+//! begins or ends, so that two accesses overlap exactly if they share a cell;
+//! and each allocation has cells of its own, so that reused memory is new memory.
+
+use crate::ids::*;
+use crate::op::Op;
+use crate::tables::Variable;
+use crate::trace::Trace;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+
+/// Which cells each event of a trace touches.
+#[derive(Clone, Debug)]
+pub struct Cells {
+    count: usize,
+    /// `None` if cells are variables.
+    map: Option<Map>,
+}
+
+#[derive(Clone, Debug)]
+struct Map {
+    /// Span of each event that touches memory; 0 elsewhere.
+    span: Vec<u32>,
+    /// First cell and number of cells of each span.
+    spans: Vec<(u32, u32)>,
+    /// First byte and number of bytes of each cell; (0, 0) for a named variable.
+    extent: Vec<(u64, u64)>,
+    /// Per cell 1 + the event that allocated it, or 0.
+    allocation: Vec<u32>,
+}
+
+/// Memory before the first allocation, globals and stacks.
+const NO_ALLOCATION: u32 = 0;
+
+impl Cells {
+    /// Cuts the memory of a well-formed trace into cells.
+    pub fn of(trace: &Trace) -> Cells {
+        let heap = trace.events.ops().iter().any(|op| matches!(op, Op::Alloc | Op::Free));
+        if !heap && !trace.tables.has_ranges() {
+            return Cells { count: trace.tables.variable_count(), map: None };
+        }
+        Cells::cut(trace)
+    }
+
+    /// Number of cells; cell ids are below it.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether cells are simply variables: then cell *n* is variable *n*.
+    pub fn are_variables(&self) -> bool {
+        self.map.is_none()
+    }
+
+    /// The cells an event touches; `target` is the event's target. Only for
+    /// events that touch memory.
+    #[inline]
+    pub fn of_event(&self, event: usize, target: u32) -> Range<usize> {
+        match &self.map {
+            None => target as usize..target as usize + 1,
+            Some(map) => {
+                let (first, count) = map.spans[map.span[event] as usize];
+                first as usize..(first + count) as usize
+            }
+        }
+    }
+
+    /// The event that allocated a cell, if it is heap memory.
+    #[inline]
+    pub fn allocated_by(&self, cell: usize) -> Option<EventId> {
+        let code = self.map.as_ref()?.allocation[cell];
+        (code != NO_ALLOCATION).then(|| EventId(code - 1))
+    }
+
+    /// What a cell holds if `variable` holds `value` (little endian). `None` if
+    /// the value does not say: a range of more than eight bytes.
+    pub fn slice(&self, variable: Variable, value: i64, cell: usize) -> Option<u64> {
+        let (Variable::Range { address, size }, Some(map)) = (variable, &self.map) else {
+            return Some(value as u64);
+        };
+        if size > 8 {
+            return None;
+        }
+        let (start, bytes) = map.extent[cell];
+        let shifted = (value as u64) >> (8 * (start - address));
+        Some(if bytes == 8 { shifted } else { shifted & ((1 << (8 * bytes)) - 1) })
+    }
+
+    fn cut(trace: &Trace) -> Cells {
+        // A region is memory with one identity: an allocation (1 + its event) or all the rest.
+        // Named variables are regions' inhabitants with the address of their id and no size.
+        let mut live_ranges: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
+        let mut live_names: HashMap<u32, u32> = HashMap::new();
+        let mut keys: HashMap<Place, u32> = HashMap::new();
+        let mut places: Vec<Place> = Vec::new();
+        let mut span = vec![0; trace.len()];
+        for index in 0..trace.len() {
+            let op = trace.events.ops()[index];
+            if !op.touches_memory() && op != Op::Alloc {
+                continue;
+            }
+            let target = trace.events.targets()[index];
+            let variable = trace.tables.variable(VarId(target));
+            if op == Op::Alloc {
+                let region = index as u32 + 1;
+                match variable {
+                    Variable::Named(_) => {
+                        live_names.insert(target, region);
+                    }
+                    Variable::Range { address, size } => {
+                        live_ranges.insert(address, (address + (size - 1), region));
+                    }
+                }
+                continue;
+            }
+            let region = match variable {
+                Variable::Named(_) => live_names.get(&target).copied().unwrap_or(NO_ALLOCATION),
+                Variable::Range { address, .. } => live_ranges
+                    .range(..=address)
+                    .next_back()
+                    .filter(|(_, (last, _))| *last >= address)
+                    .map_or(NO_ALLOCATION, |(_, (_, region))| *region),
+            };
+            let extent = match variable {
+                Variable::Named(_) => Extent::Name(target),
+                Variable::Range { address, size } => Extent::Bytes(address, size),
+            };
+            let whole_region = op == Op::Free;
+            let place = Place { region, whole_region, extent };
+            span[index] = *keys.entry(place).or_insert_with(|| {
+                places.push(place);
+                places.len() as u32 - 1
+            });
+            if whole_region {
+                match variable {
+                    Variable::Named(_) => live_names.remove(&target).is_some(),
+                    Variable::Range { address, .. } => live_ranges.remove(&address).is_some(),
+                };
+            }
+        }
+        Map::number(places, span)
+    }
+}
+
+/// A place in memory that some event touches.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Place {
+    region: u32,
+    /// A free touches whatever was accessed in its region.
+    whole_region: bool,
+    extent: Extent,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+enum Extent {
+    Name(u32),
+    Bytes(u64, u64),
+}
+
+impl Map {
+    /// Numbers the cells region by region, so that every place is a run of cells.
+    fn number(places: Vec<Place>, span: Vec<u32>) -> Cells {
+        let mut by_region: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (i, place) in places.iter().enumerate() {
+            by_region.entry(place.region).or_default().push(i);
+        }
+        let mut extent: Vec<(u64, u64)> = Vec::new();
+        let mut allocation: Vec<u32> = Vec::new();
+        let mut spans = vec![(0, 0); places.len()];
+        for (region, members) in by_region {
+            let region_start = extent.len();
+            let mut bytes: Vec<(u64, u64)> = Vec::new();
+            for &i in &members {
+                match places[i].extent {
+                    _ if places[i].whole_region => {}
+                    Extent::Name(_) => {
+                        spans[i] = (extent.len() as u32, 1);
+                        extent.push((0, 0));
+                    }
+                    // Inclusive ends, so that the last byte of the address space is no special case.
+                    Extent::Bytes(address, size) => bytes.push((address, address + (size - 1))),
+                }
+            }
+            let bytes_start = extent.len();
+            cut_ranges(&mut bytes, &mut extent);
+            for &i in &members {
+                let Extent::Bytes(address, size) = places[i].extent else { continue };
+                if !places[i].whole_region {
+                    let last = address + (size - 1);
+                    let cells = &extent[bytes_start..];
+                    let from = cells.partition_point(|c| c.0 < address);
+                    let to = cells.partition_point(|c| c.0 <= last);
+                    spans[i] = ((bytes_start + from) as u32, (to - from) as u32);
+                }
+            }
+            let all = (region_start as u32, (extent.len() - region_start) as u32);
+            for &i in members.iter().filter(|&&i| places[i].whole_region) {
+                spans[i] = all;
+            }
+            allocation.resize(extent.len(), region);
+        }
+        if spans.is_empty() {
+            spans.push((0, 0));
+        }
+        Cells { count: extent.len(), map: Some(Map { span, spans, extent, allocation }) }
+    }
+}
+
+/// Appends the pieces into which ranges (first and last byte) cut one another, in order of address.
+fn cut_ranges(ranges: &mut Vec<(u64, u64)>, pieces: &mut Vec<(u64, u64)>) {
+    ranges.sort_unstable();
+    ranges.dedup();
+    // Starting points of pieces, and where covered stretches end.
+    let mut starts: Vec<u64> = ranges.iter().map(|r| r.0).collect();
+    starts.extend(ranges.iter().filter_map(|r| r.1.checked_add(1)));
+    starts.sort_unstable();
+    starts.dedup();
+    let mut next = 0;
+    let mut covered: Option<u64> = None;
+    for (i, &start) in starts.iter().enumerate() {
+        while next < ranges.len() && ranges[next].0 <= start {
+            covered = covered.max(Some(ranges[next].1));
+            next += 1;
+        }
+        if covered.is_some_and(|last| last >= start) {
+            let last = starts.get(i + 1).map_or(u64::MAX, |s| s - 1);
+            pieces.push((start, last - start + 1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::Event;
+
+    fn trace(build: impl Fn(&mut Trace)) -> Trace {
+        let mut trace = Trace::default();
+        trace.tables.thread("T");
+        build(&mut trace);
+        trace
+    }
+
+    fn push(trace: &mut Trace, op: Op, target: VarId) -> usize {
+        trace.events.push(Event::new(ThreadId(0), op, target.0));
+        trace.len() - 1
+    }
+
+    #[test]
+    fn names_are_their_own_cells() {
+        let t = trace(|t| {
+            let x = t.tables.variable_named("x");
+            push(t, Op::Write, x);
+        });
+        let cells = Cells::of(&t);
+        assert!(cells.are_variables());
+        assert_eq!(cells.of_event(0, 0), 0..1);
+    }
+
+    #[test]
+    fn ranges_share_a_cell_exactly_if_they_overlap() {
+        let ranges = [(0x10u64, 8u64), (0x14, 4), (0x18, 1), (0x0, 64), (u64::MAX - 7, 8), (u64::MAX, 1), (0x100, 2)];
+        let t = trace(|t| {
+            for (address, size) in ranges {
+                let v = t.tables.variable_range(address, size);
+                push(t, Op::Write, v);
+            }
+        });
+        let cells = Cells::of(&t);
+        for (i, a) in ranges.iter().enumerate() {
+            for (j, b) in ranges.iter().enumerate() {
+                let overlap = a.0 <= b.0 + (b.1 - 1) && b.0 <= a.0 + (a.1 - 1);
+                let (p, q) = (cells.of_event(i, 0), cells.of_event(j, 0));
+                assert_eq!(overlap, p.start < q.end && q.start < p.end, "{a:x?} {b:x?}");
+            }
+        }
+    }
+
+    #[test]
+    fn memory_allocated_again_is_other_memory_and_free_touches_what_was_accessed() {
+        let t = trace(|t| {
+            let block = t.tables.variable_range(0x1000, 32);
+            let word = t.tables.variable_range(0x1008, 8);
+            for op in [Op::Alloc, Op::Free, Op::Alloc, Op::Free] {
+                push(t, op, block);
+                if op == Op::Alloc {
+                    push(t, Op::Write, word);
+                }
+            }
+        });
+        let cells = Cells::of(&t);
+        let at = |i: usize| cells.of_event(i, t.events.targets()[i]);
+        assert_eq!(at(1), at(2));
+        assert_eq!(at(4), at(5));
+        assert_ne!(at(1), at(4));
+        assert_eq!(cells.allocated_by(at(1).start), Some(EventId(0)));
+        assert_eq!(cells.allocated_by(at(4).start), Some(EventId(3)));
+    }
+
+    #[test]
+    fn values_are_sliced_little_endian() {
+        let t = trace(|t| {
+            let long = t.tables.variable_range(0x10, 8);
+            let half = t.tables.variable_range(0x14, 4);
+            push(t, Op::Write, long);
+            push(t, Op::Read, half);
+        });
+        let cells = Cells::of(&t);
+        let long = t.tables.variable(VarId(0));
+        let both: Vec<_> = cells.of_event(0, 0).collect();
+        assert_eq!(cells.slice(long, 0x1122_3344_5566_7788, both[0]), Some(0x5566_7788));
+        assert_eq!(cells.slice(long, 0x1122_3344_5566_7788, both[1]), Some(0x1122_3344));
+    }
+}

@@ -1,0 +1,207 @@
+//! The operations of the model.
+
+/// What an event does. The meaning of its `target` and `aux` columns follows
+/// from this (see [`crate::events::Events`]).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+#[allow(missing_docs)]
+pub enum Op {
+    Read = 0,
+    Write = 1,
+    AtomicRead = 2,
+    AtomicWrite = 3,
+    Rmw = 4,
+    Acquire = 5,
+    Release = 6,
+    ReadAcquire = 7,
+    ReadRelease = 8,
+    Fork = 9,
+    Join = 10,
+    Begin = 11,
+    End = 12,
+    WaitBegin = 13,
+    Wake = 14,
+    WaitEnd = 15,
+    Notify = 16,
+    NotifyAll = 17,
+    SemPost = 18,
+    SemWait = 19,
+    BarrierEnter = 20,
+    BarrierLeave = 21,
+    Alloc = 22,
+    Free = 23,
+    MethodBegin = 24,
+    MethodEnd = 25,
+    Branch = 26,
+    Let = 27,
+    /// A line that carries no meaning for prediction but is kept: `begin…`,
+    /// `end…` and `dummy(…)` of STD traces.
+    Mark = 28,
+}
+
+impl Op {
+    /// Every operation, in the order of its code.
+    pub const ALL: [Op; 29] = [
+        Op::Read,
+        Op::Write,
+        Op::AtomicRead,
+        Op::AtomicWrite,
+        Op::Rmw,
+        Op::Acquire,
+        Op::Release,
+        Op::ReadAcquire,
+        Op::ReadRelease,
+        Op::Fork,
+        Op::Join,
+        Op::Begin,
+        Op::End,
+        Op::WaitBegin,
+        Op::Wake,
+        Op::WaitEnd,
+        Op::Notify,
+        Op::NotifyAll,
+        Op::SemPost,
+        Op::SemWait,
+        Op::BarrierEnter,
+        Op::BarrierLeave,
+        Op::Alloc,
+        Op::Free,
+        Op::MethodBegin,
+        Op::MethodEnd,
+        Op::Branch,
+        Op::Let,
+        Op::Mark,
+    ];
+
+    /// The operation with this code.
+    pub fn from_code(code: u8) -> Option<Op> {
+        Op::ALL.get(code as usize).copied()
+    }
+
+    /// The word for it in reports and machine output.
+    pub fn word(self) -> &'static str {
+        match self {
+            Op::Read => "read",
+            Op::Write => "write",
+            Op::AtomicRead => "atomic-read",
+            Op::AtomicWrite => "atomic-write",
+            Op::Rmw => "rmw",
+            Op::Acquire => "acquire",
+            Op::Release => "release",
+            Op::ReadAcquire => "read-acquire",
+            Op::ReadRelease => "read-release",
+            Op::Fork => "fork",
+            Op::Join => "join",
+            Op::Begin => "begin",
+            Op::End => "end",
+            Op::WaitBegin => "wait-begin",
+            Op::Wake => "wake",
+            Op::WaitEnd => "wait-end",
+            Op::Notify => "notify",
+            Op::NotifyAll => "notify-all",
+            Op::SemPost => "sem-post",
+            Op::SemWait => "sem-wait",
+            Op::BarrierEnter => "barrier-enter",
+            Op::BarrierLeave => "barrier-leave",
+            Op::Alloc => "alloc",
+            Op::Free => "free",
+            Op::MethodBegin => "method-begin",
+            Op::MethodEnd => "method-end",
+            Op::Branch => "branch",
+            Op::Let => "let",
+            Op::Mark => "mark",
+        }
+    }
+
+    /// Reads or writes memory (not `free`, which only conflicts with accesses).
+    #[inline(always)]
+    pub fn is_access(self) -> bool {
+        (self as u8) <= Op::Rmw as u8
+    }
+
+    /// Reads memory.
+    #[inline(always)]
+    pub fn reads(self) -> bool {
+        matches!(self, Op::Read | Op::AtomicRead | Op::Rmw)
+    }
+
+    /// Writes memory.
+    #[inline(always)]
+    pub fn writes(self) -> bool {
+        matches!(self, Op::Write | Op::AtomicWrite | Op::Rmw)
+    }
+
+    /// Is an atomic access.
+    #[inline(always)]
+    pub fn is_atomic(self) -> bool {
+        matches!(self, Op::AtomicRead | Op::AtomicWrite | Op::Rmw)
+    }
+
+    /// Touches memory cells: an access, or the end of their lifetime.
+    #[inline(always)]
+    pub fn touches_memory(self) -> bool {
+        self.is_access() || matches!(self, Op::Free)
+    }
+
+    /// Whether two operations of different threads on overlapping locations
+    /// conflict: at least one writes or frees, and not both are atomic.
+    #[inline]
+    pub fn conflicts(self, other: Op) -> bool {
+        self.touches_memory()
+            && other.touches_memory()
+            && (self.writes() || other.writes() || self == Op::Free || other == Op::Free)
+            && !(self.is_atomic() && other.is_atomic())
+    }
+}
+
+/// Memory order of an atomic access.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[repr(u8)]
+#[allow(missing_docs)]
+pub enum MemoryOrder {
+    Relaxed = 0,
+    Acquire = 1,
+    Release = 2,
+    AcqRel = 3,
+    #[default]
+    SeqCst = 4,
+}
+
+impl MemoryOrder {
+    /// Every memory order, in the order of its code.
+    pub const ALL: [MemoryOrder; 5] = [
+        MemoryOrder::Relaxed,
+        MemoryOrder::Acquire,
+        MemoryOrder::Release,
+        MemoryOrder::AcqRel,
+        MemoryOrder::SeqCst,
+    ];
+
+    /// The order with this code.
+    pub fn from_code(code: u32) -> Option<MemoryOrder> {
+        MemoryOrder::ALL.get(code as usize).copied()
+    }
+
+    /// The word for it in Snag's text format.
+    pub fn word(self) -> &'static str {
+        match self {
+            MemoryOrder::Relaxed => "relaxed",
+            MemoryOrder::Acquire => "acquire",
+            MemoryOrder::Release => "release",
+            MemoryOrder::AcqRel => "acq_rel",
+            MemoryOrder::SeqCst => "seq_cst",
+        }
+    }
+
+    /// A read of this order takes over what the write it sees has released.
+    #[inline]
+    pub fn acquires(self) -> bool {
+        matches!(self, MemoryOrder::Acquire | MemoryOrder::AcqRel | MemoryOrder::SeqCst)
+    }
+
+    /// A write of this order releases what its thread has done.
+    #[inline]
+    pub fn releases(self) -> bool {
+        matches!(self, MemoryOrder::Release | MemoryOrder::AcqRel | MemoryOrder::SeqCst)
+    }
+}

@@ -1,0 +1,88 @@
+//! Reading a trace block by block, in whatever format.
+
+use crate::error::{Error, Position, Result};
+use crate::events::Events;
+use crate::tables::Tables;
+use crate::trace::Trace;
+use crate::validate::Validator;
+use std::path::{Path, PathBuf};
+
+/// What a format has to provide. One call reads some tens of thousands of events,
+/// so that the dynamic dispatch costs nothing.
+pub trait BlockReader: Send {
+    /// Appends the next events to `events`; false if there are no more.
+    fn read_block(&mut self, tables: &mut Tables, events: &mut Events) -> Result<bool>;
+
+    /// Where an event that the last call of `read_block` read stands in the input.
+    fn position_of(&self, event: usize) -> Position;
+
+    /// What the user should know about the input although it could be read; each
+    /// said once.
+    fn take_warnings(&mut self) -> Vec<String>;
+}
+
+/// A validated stream of events.
+pub struct TraceReader {
+    format: Box<dyn BlockReader>,
+    validator: Validator,
+    path: Option<PathBuf>,
+    /// Names of what was read so far.
+    pub tables: Tables,
+    /// Events read so far.
+    count: usize,
+}
+
+impl TraceReader {
+    /// A stream in a known format; `path` only serves error messages.
+    pub fn new(format: Box<dyn BlockReader>, path: Option<&Path>) -> TraceReader {
+        TraceReader {
+            format,
+            validator: Validator::new(),
+            path: path.map(Path::to_owned),
+            tables: Tables::new(),
+            count: 0,
+        }
+    }
+
+    /// Replaces `events` by the next block; false at the end.
+    pub fn next_block(&mut self, events: &mut Events) -> Result<bool> {
+        events.restart(self.count);
+        self.append_block(events)
+    }
+
+    /// Everything, in memory.
+    pub fn read_all(mut self) -> Result<(Trace, Vec<String>)> {
+        let mut events = Events::new();
+        while self.append_block(&mut events)? {}
+        let warnings = self.format.take_warnings();
+        Ok((Trace { tables: self.tables, events }, warnings))
+    }
+
+    /// What the user should know about the input so far.
+    pub fn take_warnings(&mut self) -> Vec<String> {
+        self.format.take_warnings()
+    }
+
+    /// Appends the next block to `events`, whose last event must be the last one read; false at the end.
+    pub fn append_block(&mut self, events: &mut Events) -> Result<bool> {
+        debug_assert_eq!(events.first + events.len(), self.count);
+        let from = events.len();
+        let more = self.format.read_block(&mut self.tables, events).map_err(|e| self.locate(e))?;
+        self.count = events.first + events.len();
+        if self.count >= u32::MAX as usize - 1 {
+            return Err(self.locate(Error::new(Position::Whole, "more than 4294967293 events in one trace")));
+        }
+        if let Err(broken) = self.validator.check(events, from, &self.tables) {
+            let position = self.format.position_of(broken.event);
+            return Err(self.locate(Error::new(position, broken.to_string())));
+        }
+        Ok(more)
+    }
+
+    fn locate(&self, error: Error) -> Error {
+        match &self.path {
+            Some(path) => error.in_file(path),
+            None => error,
+        }
+    }
+}

@@ -1,0 +1,431 @@
+//! RAPID's STD format: one event a line, `thread|op(target)|location`.
+//!
+//! Read: `r`, `w`, `acq`, `rel`, `fork`, `join`, `branch`, and what RAPID reads
+//! but predicts nothing from: any `begin…`, any `end…`, `dummy(…)`. Target and
+//! location are free text without `|`; an empty location is none. A line that
+//! does not parse is an error with its number. Everything is kept, so that a
+//! trace that was read is written again byte for byte.
+
+use crate::error::{Error, Position, Result};
+use crate::events::{Event, Events};
+use crate::ids::*;
+use crate::lines::Lines;
+use crate::op::Op;
+use crate::reader::BlockReader;
+use crate::tables::{Space, Tables};
+use std::io::{Read, Write};
+
+/// Reads STD.
+pub struct StdReader<R> {
+    lines: Lines<R>,
+    /// Lines read; in this format also the number of events read.
+    line: u64,
+    /// Whether lines end in CR LF; decided by the first.
+    crlf: Option<bool>,
+    /// Threads that appeared in the thread column.
+    in_column: Vec<bool>,
+    warnings: Vec<String>,
+}
+
+impl<R: Read + Send> StdReader<R> {
+    /// Reads STD from `input`.
+    pub fn new(input: R) -> StdReader<R> {
+        StdReader { lines: Lines::new(input), line: 0, crlf: None, in_column: Vec::new(), warnings: Vec::new() }
+    }
+}
+
+impl<R: Read + Send> BlockReader for StdReader<R> {
+    fn read_block(&mut self, tables: &mut Tables, events: &mut Events) -> Result<bool> {
+        let Some(chunk) = self.lines.next_chunk(self.line)? else {
+            if self.line == 0 {
+                return Err(Error::new(Position::Whole, "the input is empty; a trace has at least one event"));
+            }
+            return Ok(false);
+        };
+        let mut parser = Parser {
+            tables,
+            events,
+            line: self.line,
+            crlf: self.crlf,
+            in_column: &mut self.in_column,
+            warnings: &mut self.warnings,
+        };
+        parser.chunk(chunk)?;
+        (self.line, self.crlf) = (parser.line, parser.crlf);
+        Ok(true)
+    }
+
+    fn position_of(&self, event: usize) -> Position {
+        Position::Line(event as u64 + 1)
+    }
+
+    fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
+    }
+}
+
+struct Parser<'a> {
+    tables: &'a mut Tables,
+    events: &'a mut Events,
+    line: u64,
+    crlf: Option<bool>,
+    in_column: &'a mut Vec<bool>,
+    warnings: &'a mut Vec<String>,
+}
+
+/// An operation as it stands in a line, before its target is looked up.
+enum Word<'a> {
+    Memory(Op, &'a [u8]),
+    Lock(Op, &'a [u8]),
+    Thread(Op, &'a [u8]),
+    Branch(Option<&'a [u8]>),
+    Mark,
+}
+
+impl Parser<'_> {
+    fn error<T>(&self, message: impl Into<String>) -> Result<T> {
+        Err(Error::new(Position::Line(self.line + 1), message))
+    }
+
+    fn not_text<T>(&self) -> Result<T> {
+        self.error("not UTF-8 text")
+    }
+
+    fn chunk(&mut self, chunk: &[u8]) -> Result<()> {
+        let mut rest = chunk;
+        while !rest.is_empty() {
+            let (line, after) = match memchr::memchr(b'\n', rest) {
+                Some(end) => (&rest[..end], &rest[end + 1..]),
+                None => {
+                    self.tables.layout.open_end = true;
+                    (rest, &rest[rest.len()..])
+                }
+            };
+            self.line(line)?;
+            self.line += 1;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn line(&mut self, mut line: &[u8]) -> Result<()> {
+        if self.crlf != Some(false) {
+            line = self.without_carriage_return(line)?;
+        }
+        let Some(first) = line.iter().position(|&b| b == b'|') else {
+            return self.error("no '|': expected thread|op(target)|location");
+        };
+        let after = &line[first + 1..];
+        let Some(second) = after.iter().position(|&b| b == b'|') else {
+            return self.error("only one '|': expected thread|op(target)|location");
+        };
+        let (thread, op, location) = (&line[..first], &after[..second], &after[second + 1..]);
+        if thread.is_empty() {
+            return self.error("the thread has no name");
+        }
+        let Ok(location) = self.tables.names_mut(Space::Location).intern_bytes(location) else {
+            return self.not_text();
+        };
+        let Ok(thread) = self.tables.names_mut(Space::Thread).intern_bytes(thread) else {
+            return self.not_text();
+        };
+        if location as u32 as usize == self.tables.names(Space::Location).len() - 1 {
+            self.no_third_bar(after, second)?;
+        }
+        let (thread, location) = (ThreadId::new(thread), LocId::new(location));
+        match self.word(op)? {
+            Word::Memory(op, target) => {
+                let Ok(variable) = self.tables.variable_named_bytes(target) else { return self.not_text() };
+                self.events.push_plain(thread, op, variable.0, location);
+            }
+            Word::Lock(op, target) => {
+                let Ok(lock) = self.tables.names_mut(Space::Lock).intern_bytes(target) else {
+                    return self.not_text();
+                };
+                self.events.push_plain(thread, op, lock as u32, location);
+            }
+            Word::Thread(op, target) => self.fork_or_join(thread, op, target, location)?,
+            Word::Branch(text) => {
+                let target = match text {
+                    None => 0,
+                    Some(text) => self.text(text)? + 1,
+                };
+                self.events.push_plain(thread, Op::Branch, target, location);
+            }
+            Word::Mark => {
+                let text = self.text(op)?;
+                self.events.push_plain(thread, Op::Mark, text, location);
+            }
+        }
+        if self.in_column.len() <= thread.index() {
+            self.in_column.resize(thread.index() + 1, false);
+        }
+        self.in_column[thread.index()] = true;
+        Ok(())
+    }
+
+    /// A location that holds a bar is refused when it is first seen; later lines
+    /// with that location cannot exist.
+    fn no_third_bar(&self, after: &[u8], second: usize) -> Result<()> {
+        if after[second + 1..].contains(&b'|') {
+            return self.error("more than two '|': expected thread|op(target)|location");
+        }
+        Ok(())
+    }
+
+    fn without_carriage_return<'l>(&mut self, line: &'l [u8]) -> Result<&'l [u8]> {
+        let stripped = line.strip_suffix(b"\r");
+        match (self.crlf, stripped) {
+            (None, _) => {
+                self.crlf = Some(stripped.is_some());
+                self.tables.layout.crlf = stripped.is_some();
+                Ok(stripped.unwrap_or(line))
+            }
+            (_, Some(stripped)) => Ok(stripped),
+            (_, None) if self.tables.layout.open_end => Ok(line),
+            (_, None) => self.error("line ends in LF alone although the lines before end in CR LF"),
+        }
+    }
+
+    fn text(&mut self, text: &[u8]) -> Result<u32> {
+        match self.tables.names_mut(Space::Text).intern_bytes(text) {
+            Ok(index) => Ok(index as u32),
+            Err(_) => self.not_text(),
+        }
+    }
+
+    #[inline]
+    fn word<'l>(&self, op: &'l [u8]) -> Result<Word<'l>> {
+        let word = match op {
+            [b'r', b'(', target @ .., b')'] => Word::Memory(Op::Read, target),
+            [b'w', b'(', target @ .., b')'] => Word::Memory(Op::Write, target),
+            [b'a', b'c', b'q', b'(', target @ .., b')'] => Word::Lock(Op::Acquire, target),
+            [b'r', b'e', b'l', b'(', target @ .., b')'] => Word::Lock(Op::Release, target),
+            [b'f', b'o', b'r', b'k', b'(', target @ .., b')'] => Word::Thread(Op::Fork, target),
+            [b'j', b'o', b'i', b'n', b'(', target @ .., b')'] => Word::Thread(Op::Join, target),
+            [b'b', b'r', b'a', b'n', b'c', b'h'] => return Ok(Word::Branch(None)),
+            [b'b', b'r', b'a', b'n', b'c', b'h', b'(', text @ .., b')'] => return Ok(Word::Branch(Some(text))),
+            [b'd', b'u', b'm', b'm', b'y', b'(', .., b')'] => return Ok(Word::Mark),
+            _ if op.starts_with(b"begin") || op.starts_with(b"end") => return Ok(Word::Mark),
+            _ => return self.unknown(op),
+        };
+        let (Word::Memory(_, target) | Word::Lock(_, target) | Word::Thread(_, target)) = word else {
+            return Ok(word);
+        };
+        if target.is_empty() {
+            return self.error(format!("'{}' has no target", String::from_utf8_lossy(op)));
+        }
+        Ok(word)
+    }
+
+    #[cold]
+    fn unknown<T>(&self, op: &[u8]) -> Result<T> {
+        let shown: String = String::from_utf8_lossy(op).chars().take(40).collect();
+        let known = ["r", "w", "acq", "rel", "fork", "join", "dummy"];
+        match known.iter().find(|k| op.strip_prefix(k.as_bytes()).is_some_and(|r| r.starts_with(b"("))) {
+            Some(_) => self.error(format!("'{shown}' lacks its closing ')'")),
+            None => self.error(format!(
+                "unknown operation '{shown}': expected r, w, acq, rel, fork, join, branch, begin… or end…"
+            )),
+        }
+    }
+
+    /// Public traces write `fork(124)` for thread `T124`. A target that no thread
+    /// column has shown, and that differs from the spelling of this column by a
+    /// prefix of letters, is taken for the thread with the column's spelling.
+    fn fork_or_join(&mut self, thread: ThreadId, op: Op, target: &[u8], location: LocId) -> Result<()> {
+        let Ok(spelled) = std::str::from_utf8(target) else { return self.not_text() };
+        let resolved = self.resolve(thread, spelled);
+        let (name, alias) = match &resolved {
+            None => (spelled, 0),
+            Some(name) => (name.as_str(), self.tables.intern(Space::Text, spelled) + 1),
+        };
+        if let (Some(name), true) = (&resolved, self.warnings.is_empty()) {
+            self.warnings.push(format!(
+                "line {}: {}({spelled}) is taken to mean thread {name}, as the thread column spells it",
+                self.line + 1,
+                op.word()
+            ));
+        }
+        let child = self.tables.thread(name);
+        let mut event = Event::new(thread, op, child.0);
+        (event.aux, event.location) = (alias, location);
+        self.events.push(event);
+        Ok(())
+    }
+
+    fn resolve(&self, thread: ThreadId, spelled: &str) -> Option<String> {
+        let known = self.tables.names(Space::Thread).find(spelled);
+        if known.is_some_and(|id| self.in_column.get(id) == Some(&true)) {
+            return None;
+        }
+        let column = self.tables.thread_name(thread);
+        let digits = |name: &str| name.trim_start_matches(|c: char| !c.is_ascii_digit()).to_owned();
+        let (number, own) = (digits(spelled), digits(column));
+        let numeric = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        if !numeric(&number) || !numeric(&own) {
+            return None;
+        }
+        let prefix = &column[..column.len() - own.len()];
+        let name = format!("{prefix}{number}");
+        // One of the two spellings has no prefix; two different prefixes are two different names.
+        let other = &spelled[..spelled.len() - number.len()];
+        (name != spelled && (prefix.is_empty() || other.is_empty())).then_some(name)
+    }
+}
+
+/// Writes STD.
+pub struct StdWriter<W> {
+    out: W,
+    line: Vec<u8>,
+    /// Whether a line was written that still lacks its end.
+    open: bool,
+}
+
+impl<W: Write> StdWriter<W> {
+    /// Writes to `out`.
+    pub fn new(out: W) -> StdWriter<W> {
+        StdWriter { out, line: Vec::new(), open: false }
+    }
+
+    /// Writes the next events. What STD cannot express is an error, not left out.
+    pub fn write(&mut self, events: &Events, tables: &Tables) -> Result<()> {
+        self.line.clear();
+        for index in 0..events.len() {
+            let number = (events.first + index) as u64;
+            let event = events.get(index);
+            if self.open {
+                self.end_line(tables);
+            }
+            self.event(&event, tables).map_err(|message| Error::new(Position::Event(number), message))?;
+            self.open = true;
+            if self.line.len() > 1 << 16 {
+                self.flush(number)?;
+            }
+        }
+        self.flush((events.first + events.len()) as u64)
+    }
+
+    /// Ends the last line and hands out the writer.
+    pub fn finish(mut self, tables: &Tables) -> Result<W> {
+        self.line.clear();
+        if self.open && !tables.layout.open_end {
+            self.end_line(tables);
+        }
+        self.flush(0)?;
+        self.out.flush().map_err(cannot_write)?;
+        Ok(self.out)
+    }
+
+    fn end_line(&mut self, tables: &Tables) {
+        self.line.extend_from_slice(if tables.layout.crlf { b"\r\n" } else { b"\n" });
+    }
+
+    fn flush(&mut self, _event: u64) -> Result<()> {
+        self.out.write_all(&self.line).map_err(cannot_write)?;
+        self.line.clear();
+        Ok(())
+    }
+
+    fn event(&mut self, event: &Event, tables: &Tables) -> std::result::Result<(), String> {
+        let name = |space: Space, id: u32| tables.names(space).get(id as usize);
+        let inexpressible = |what: &str| Err(format!("STD cannot express {what}"));
+        if event.value.is_some() || event.written.is_some() {
+            return inexpressible("values");
+        }
+        let bracketed = |word: &str, target: &str| format!("{word}({target})");
+        let op = match event.op {
+            Op::Read | Op::Write if event.aux != 0 => return inexpressible("symbols"),
+            Op::Read => bracketed("r", &tables.variable_text(VarId(event.target))),
+            Op::Write => bracketed("w", &tables.variable_text(VarId(event.target))),
+            Op::Acquire => bracketed("acq", name(Space::Lock, event.target)),
+            Op::Release => bracketed("rel", name(Space::Lock, event.target)),
+            Op::Fork | Op::Join => {
+                let word = if event.op == Op::Fork { "fork" } else { "join" };
+                match event.aux {
+                    0 => bracketed(word, name(Space::Thread, event.target)),
+                    alias => bracketed(word, name(Space::Text, alias - 1)),
+                }
+            }
+            Op::Begin => "begin".to_owned(),
+            Op::End => "end".to_owned(),
+            Op::Branch if event.aux != 0 => return inexpressible("branch conditions"),
+            Op::Branch if event.target != 0 => bracketed("branch", name(Space::Text, event.target - 1)),
+            Op::Branch => "branch".to_owned(),
+            Op::Mark => name(Space::Text, event.target).to_owned(),
+            op => return inexpressible(&format!("'{}'", op.word())),
+        };
+        let thread = tables.thread_name(event.thread);
+        let location = tables.location_name(event.location);
+        for field in [thread, &op, location] {
+            if field.contains(['|', '\n']) {
+                return inexpressible("a name that holds '|' or a line end");
+            }
+        }
+        self.line.extend_from_slice(thread.as_bytes());
+        self.line.push(b'|');
+        self.line.extend_from_slice(op.as_bytes());
+        self.line.push(b'|');
+        self.line.extend_from_slice(location.as_bytes());
+        Ok(())
+    }
+}
+
+fn cannot_write(error: std::io::Error) -> Error {
+    Error::new(Position::Whole, format!("cannot write: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reader::TraceReader;
+    use crate::trace::Trace;
+
+    fn read(text: &str) -> Result<(Trace, Vec<String>)> {
+        TraceReader::new(Box::new(StdReader::new(std::io::Cursor::new(text.as_bytes().to_vec()))), None).read_all()
+    }
+
+    fn rewritten(text: &str) -> String {
+        let (trace, _) = read(text).unwrap();
+        let mut writer = StdWriter::new(Vec::new());
+        writer.write(&trace.events, &trace.tables).unwrap();
+        String::from_utf8(writer.finish(&trace.tables).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_is_read_is_written_again_byte_for_byte() {
+        for text in [
+            "T0|fork(T1)|A.java:1\nT1|w(x)|B.java:2\nT0|join(T1)|\n",
+            "T0|fork(1)|a\nT1|r(a(b)c)|x y z\nT1|begin foo|3\nT1|end|4\nT1|dummy(7)|5\nT1|branch|6",
+            "T0|acq(l)|1\r\nT0|branch(why)|2\r\nT0|rel(l)|3\r\n",
+            "T0|acq(l)|1\r\nT0|rel(l)|3",
+        ] {
+            assert_eq!(rewritten(text), text);
+        }
+    }
+
+    #[test]
+    fn threads_without_their_prefix_are_resolved_with_a_warning() {
+        let (trace, warnings) = read("T0|fork(124)|a\nT124|w(x)|b\nT0|join(124)|c\n").unwrap();
+        assert_eq!(trace.tables.thread_count(), 2);
+        assert_eq!(warnings.len(), 1);
+        assert!(warnings[0].contains("line 1") && warnings[0].contains("T124"), "{warnings:?}");
+        let (trace, warnings) = read("0|fork(T1)|a\n1|w(x)|b\n").unwrap();
+        assert_eq!((trace.tables.thread_count(), warnings.len()), (2, 1));
+        let (trace, warnings) = read("main|fork(w1)|a\nw1|w(x)|b\n").unwrap();
+        assert_eq!((trace.tables.thread_count(), warnings.len()), (2, 0));
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        let error = read("T0|w(x)|a\nT0|frob(x)|b\n").unwrap_err();
+        assert_eq!(error.position, Position::Line(2));
+        assert!(error.message.contains("frob"));
+        let error = read("T0|w(x)|a\nT0|rel(l)|b\n").unwrap_err();
+        assert_eq!(error.position, Position::Line(2));
+        assert!(error.message.contains("not held"));
+        assert!(read("T0|w(x)|a|b\n").unwrap_err().message.contains("more than two"));
+        assert!(read("T0|w(x)|a\nT0|w(x)|a|b\n").is_err());
+    }
+}

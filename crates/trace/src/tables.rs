@@ -1,0 +1,284 @@
+//! What the ids of a trace stand for, and what the trace declares about them.
+
+use crate::ids::*;
+use crate::names::Names;
+use std::collections::HashMap;
+
+/// The kinds of names, each with ids of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+#[allow(missing_docs)]
+pub enum Space {
+    Thread = 0,
+    Lock = 1,
+    Condition = 2,
+    Semaphore = 3,
+    Barrier = 4,
+    Method = 5,
+    Symbol = 6,
+    Location = 7,
+    Expression = 8,
+    Text = 9,
+    /// Names of variables that are not address ranges; ids of their own, see [`Tables::variable`].
+    VariableName = 10,
+}
+
+impl Space {
+    /// Every kind, in the order of its code.
+    pub const ALL: [Space; 11] = [
+        Space::Thread,
+        Space::Lock,
+        Space::Condition,
+        Space::Semaphore,
+        Space::Barrier,
+        Space::Method,
+        Space::Symbol,
+        Space::Location,
+        Space::Expression,
+        Space::Text,
+        Space::VariableName,
+    ];
+}
+
+/// A memory location as the trace gives it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Variable {
+    /// A name (index into [`Space::VariableName`]); overlaps only itself.
+    Named(u32),
+    /// The bytes from `address` on; overlaps every range that shares a byte.
+    Range {
+        /// First byte.
+        address: u64,
+        /// Number of bytes, at least 1; the range does not wrap around.
+        size: u64,
+    },
+}
+
+/// Something a missing method could reach.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[allow(missing_docs)]
+pub enum Object {
+    Variable(VarId),
+    Lock(LockId),
+    Thread(ThreadId),
+}
+
+/// What a trace states beside its events.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Declarations {
+    /// Locks that their holder may not acquire again.
+    pub plain_locks: Vec<LockId>,
+    /// Initial counts of semaphores; 0 where nothing is said.
+    pub semaphores: Vec<(SemId, u32)>,
+    /// How many threads a barrier waits for. Where nothing is said, a generation
+    /// consists of all that entered before the first one left.
+    pub barriers: Vec<(BarrierId, u32)>,
+    /// Values in memory before the first event.
+    pub initial: Vec<(VarId, i64)>,
+}
+
+/// Layout of the text a trace was read from, kept so that writing it again
+/// gives the same bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Layout {
+    /// Lines end in carriage return and line feed.
+    pub crlf: bool,
+    /// The last line has no line end.
+    pub open_end: bool,
+}
+
+/// All names and declarations of a trace.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    names: [Names; Space::ALL.len()],
+    variables: Vec<Variable>,
+    /// Variable of each name, parallel to [`Space::VariableName`].
+    named: Vec<VarId>,
+    ranges: HashMap<(u64, u64), VarId>,
+    reaches: Vec<Vec<Object>>,
+    reach_ids: HashMap<Vec<Object>, ReachId>,
+    /// What the trace declares.
+    pub declarations: Declarations,
+    /// Comment and blank lines: number of the event they stand before, text.
+    pub comments: Vec<(u64, String)>,
+    /// How the text looked.
+    pub layout: Layout,
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        Tables::new()
+    }
+}
+
+impl Tables {
+    /// Empty tables; location 0 is "none".
+    pub fn new() -> Tables {
+        let mut tables = Tables {
+            names: Default::default(),
+            variables: Vec::new(),
+            named: Vec::new(),
+            ranges: HashMap::new(),
+            reaches: Vec::new(),
+            reach_ids: HashMap::new(),
+            declarations: Declarations::default(),
+            comments: Vec::new(),
+            layout: Layout::default(),
+        };
+        tables.intern(Space::Location, "");
+        tables
+    }
+
+    /// The names of one kind.
+    #[inline(always)]
+    pub fn names(&self, space: Space) -> &Names {
+        &self.names[space as usize]
+    }
+
+    /// The names of one kind, to add to. Variables are added by
+    /// [`Tables::variable_named`], never here.
+    #[inline(always)]
+    pub fn names_mut(&mut self, space: Space) -> &mut Names {
+        debug_assert!(space != Space::VariableName);
+        &mut self.names[space as usize]
+    }
+
+    /// The index of a name, added if new.
+    pub fn intern(&mut self, space: Space, name: &str) -> u32 {
+        self.names_mut(space).intern(name) as u32
+    }
+
+    /// The thread of that name, added if new.
+    pub fn thread(&mut self, name: &str) -> ThreadId {
+        ThreadId(self.intern(Space::Thread, name))
+    }
+
+    /// The location of that name, added if new; the empty name is [`LocId::NONE`].
+    pub fn location(&mut self, name: &str) -> LocId {
+        LocId(self.intern(Space::Location, name))
+    }
+
+    /// The variable of that name, added if new.
+    pub fn variable_named(&mut self, name: &str) -> VarId {
+        self.variable_named_bytes(name.as_bytes()).expect("text is UTF-8")
+    }
+
+    /// The variable of that name, added if new; only a new name is checked to be UTF-8.
+    #[inline]
+    pub fn variable_named_bytes(&mut self, name: &[u8]) -> Result<VarId, std::str::Utf8Error> {
+        let index = self.names[Space::VariableName as usize].intern_bytes(name)?;
+        if let Some(&variable) = self.named.get(index) {
+            return Ok(variable);
+        }
+        let variable = VarId::new(self.variables.len());
+        self.variables.push(Variable::Named(index as u32));
+        self.named.push(variable);
+        Ok(variable)
+    }
+
+    /// The variable that is this address range, added if new.
+    pub fn variable_range(&mut self, address: u64, size: u64) -> VarId {
+        assert!(size > 0 && address.checked_add(size - 1).is_some(), "empty or wrapping range");
+        *self.ranges.entry((address, size)).or_insert_with(|| {
+            self.variables.push(Variable::Range { address, size });
+            VarId::new(self.variables.len() - 1)
+        })
+    }
+
+    /// How many variables there are.
+    pub fn variable_count(&self) -> usize {
+        self.variables.len()
+    }
+
+    /// What a variable is.
+    #[inline]
+    pub fn variable(&self, id: VarId) -> Variable {
+        self.variables[id.index()]
+    }
+
+    /// A variable's name as reports show it.
+    pub fn variable_text(&self, id: VarId) -> String {
+        match self.variable(id) {
+            Variable::Named(name) => self.names(Space::VariableName).get(name as usize).to_owned(),
+            Variable::Range { address, size } => format!("{address:#x}:{size}"),
+        }
+    }
+
+    /// Whether any variable is an address range.
+    pub fn has_ranges(&self) -> bool {
+        !self.ranges.is_empty()
+    }
+
+    /// The set of objects a missing method could reach, added if new. The order
+    /// is kept as given.
+    pub fn reach(&mut self, objects: Vec<Object>) -> ReachId {
+        if let Some(&id) = self.reach_ids.get(&objects) {
+            return id;
+        }
+        let id = ReachId::new(self.reaches.len());
+        self.reaches.push(objects.clone());
+        self.reach_ids.insert(objects, id);
+        id
+    }
+
+    /// The objects of a reach set.
+    pub fn reach_objects(&self, id: ReachId) -> &[Object] {
+        &self.reaches[id.index()]
+    }
+
+    /// How many reach sets there are.
+    pub fn reach_count(&self) -> usize {
+        self.reaches.len()
+    }
+
+    /// How many threads are named.
+    pub fn thread_count(&self) -> usize {
+        self.names(Space::Thread).len()
+    }
+
+    /// How many locks are named.
+    pub fn lock_count(&self) -> usize {
+        self.names(Space::Lock).len()
+    }
+
+    /// A thread's name.
+    pub fn thread_name(&self, id: ThreadId) -> &str {
+        self.names(Space::Thread).get(id.index())
+    }
+
+    /// A lock's name.
+    pub fn lock_name(&self, id: LockId) -> &str {
+        self.names(Space::Lock).get(id.index())
+    }
+
+    /// A location's name; empty for [`LocId::NONE`].
+    pub fn location_name(&self, id: LocId) -> &str {
+        self.names(Space::Location).get(id.index())
+    }
+
+    /// Initial count of a semaphore.
+    pub fn semaphore_initial(&self, id: SemId) -> u32 {
+        self.declarations.semaphores.iter().find(|d| d.0 == id).map_or(0, |d| d.1)
+    }
+
+    /// Declared number of parties of a barrier.
+    pub fn barrier_parties(&self, id: BarrierId) -> Option<u32> {
+        self.declarations.barriers.iter().find(|d| d.0 == id).map(|d| d.1)
+    }
+
+    /// Whether its holder may acquire a lock again.
+    pub fn lock_is_plain(&self, id: LockId) -> bool {
+        self.declarations.plain_locks.contains(&id)
+    }
+}
+
+impl PartialEq for Tables {
+    fn eq(&self, other: &Tables) -> bool {
+        self.names == other.names
+            && self.variables == other.variables
+            && self.reaches == other.reaches
+            && self.declarations == other.declarations
+            && self.comments == other.comments
+            && self.layout == other.layout
+    }
+}

@@ -1,0 +1,64 @@
+use crate::events::{Event, Events};
+use crate::ids::*;
+use crate::op::Op;
+use crate::tables::{Space, Tables};
+
+/// A whole trace in memory.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trace {
+    /// The names and declarations.
+    pub tables: Tables,
+    /// The events, in the order in which they happened.
+    pub events: Events,
+}
+
+impl Trace {
+    /// How many events there are.
+    pub fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// One event.
+    pub fn event(&self, id: EventId) -> Event {
+        self.events.get(id.index())
+    }
+
+    /// Thread of an event.
+    #[inline]
+    pub fn thread_of(&self, id: EventId) -> ThreadId {
+        self.events.threads()[id.index()]
+    }
+
+    /// Name of an event's location; empty if none was recorded.
+    pub fn location_of(&self, id: EventId) -> &str {
+        self.tables.location_name(self.events.locations()[id.index()])
+    }
+
+    /// The name of what an event acts on; empty where it acts on nothing.
+    pub fn target_text(&self, event: &Event) -> String {
+        let name = |space: Space| self.tables.names(space).get(event.target as usize).to_owned();
+        match event.op {
+            op if op.is_access() => self.tables.variable_text(VarId(event.target)),
+            Op::Alloc | Op::Free => self.tables.variable_text(VarId(event.target)),
+            Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => name(Space::Lock),
+            Op::Fork | Op::Join => name(Space::Thread),
+            Op::WaitBegin | Op::Wake | Op::WaitEnd | Op::Notify | Op::NotifyAll => name(Space::Condition),
+            Op::SemPost | Op::SemWait => name(Space::Semaphore),
+            Op::BarrierEnter | Op::BarrierLeave => name(Space::Barrier),
+            Op::MethodBegin | Op::MethodEnd => name(Space::Method),
+            Op::Let => name(Space::Symbol),
+            Op::Mark => name(Space::Text),
+            _ => String::new(),
+        }
+    }
+
+    /// Whether any event is a branch; without branches every read counts at level `control`.
+    pub fn has_branches(&self) -> bool {
+        self.events.ops().contains(&Op::Branch)
+    }
+}
