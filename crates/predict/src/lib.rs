@@ -1,1 +1,11 @@
-//! The pipeline from trace to verified findings
+//! The pipeline from a trace to verified findings.
+//!
+//! `trace` → engines → candidates → witness → checker → finding. No engine
+//! prints and no engine is trusted: what leaves this crate as a [`Race`] has a
+//! witness that the checker accepted.
+
+mod analysis;
+
+pub use analysis::{
+    Analysis, Candidate, Deadlock, Engine, EngineReport, Options, Progress, Quiet, Race, analyse,
+};

@@ -1,1 +1,9 @@
-//! Witness schedules and the independent checker
+//! Witness schedules, and the checker that nobody has to trust an engine for.
+//!
+//! [`Schedule`] says in which order events are to happen; [`Checker`] decides,
+//! from the trace and the rules of `docs/model.md` alone, whether that order is
+//! feasible and shows the race or the deadlock it is said to show.
+
+mod schedule;
+
+pub use schedule::{Level, Schedule};

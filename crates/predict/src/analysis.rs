@@ -1,0 +1,198 @@
+use snag_schedule::{Level, Schedule};
+use snag_trace::{EventId, LockId, Trace};
+use std::time::Duration;
+
+/// The engines that exist. Adding one is a line here and a line in [`Engine::ALL`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Engine {
+    /// Whatever finds most: today SHB.
+    Auto,
+    /// Happens-before, with epochs.
+    Hb,
+    /// Happens-before, with full vector clocks (DJIT+).
+    HbVc,
+    /// Happens-before that orders every race it has seen.
+    Fhb,
+    /// Schedulable happens-before, with epochs.
+    Shb,
+    /// Schedulable happens-before, with full vector clocks.
+    ShbVc,
+    /// Eraser's locksets.
+    Lockset,
+}
+
+impl Engine {
+    /// Every engine.
+    pub const ALL: [Engine; 7] =
+        [Engine::Auto, Engine::Hb, Engine::HbVc, Engine::Fhb, Engine::Shb, Engine::ShbVc, Engine::Lockset];
+
+    /// Its name on the command line and in machine output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Engine::Auto => "auto",
+            Engine::Hb => "hb",
+            Engine::HbVc => "hb-vc",
+            Engine::Fhb => "fhb",
+            Engine::Shb => "shb",
+            Engine::ShbVc => "shb-vc",
+            Engine::Lockset => "lockset",
+        }
+    }
+
+    /// The engine of that name.
+    pub fn by_name(name: &str) -> Option<Engine> {
+        Engine::ALL.into_iter().find(|engine| engine.name() == name)
+    }
+
+    /// The highest level at which this engine proves races.
+    pub fn level(self) -> Level {
+        Level::Writer
+    }
+}
+
+/// What to look for and how long.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Engines to run, in order.
+    pub engines: Vec<Engine>,
+    /// Level at which witnesses are checked; `None`: the engine's highest.
+    pub level: Option<Level>,
+    /// Keep what could not be proved.
+    pub candidates: bool,
+    /// Look for pairs inside windows of so many events; `None`: the whole trace.
+    pub window: Option<usize>,
+    /// Stop looking for more after this long.
+    pub budget: Option<Duration>,
+    /// One finding per pair of events instead of per pair of locations.
+    pub all_pairs: bool,
+    /// Threads to use for proofs.
+    pub jobs: usize,
+    /// Prove what was found; without, only the engines' own counts are produced.
+    pub prove: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            engines: vec![Engine::Auto],
+            level: None,
+            candidates: false,
+            window: None,
+            budget: None,
+            all_pairs: false,
+            jobs: 1,
+            prove: true,
+        }
+    }
+}
+
+/// Told how far the work is; asked whether to stop.
+pub trait Progress: Sync {
+    /// A phase begins; `total` in its own units.
+    fn phase(&self, name: &str, total: u64);
+    /// So much of the phase is done.
+    fn advance(&self, done: u64);
+    /// Whether the user wants to stop; what was found until then is kept.
+    fn cancelled(&self) -> bool;
+}
+
+/// Nobody is watching.
+pub struct Quiet;
+
+impl Progress for Quiet {
+    fn phase(&self, _: &str, _: u64) {}
+    fn advance(&self, _: u64) {}
+    fn cancelled(&self) -> bool {
+        false
+    }
+}
+
+/// A race with its proof.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Race {
+    /// Who found it.
+    pub engine: Engine,
+    /// At which level the witness was checked.
+    pub level: Level,
+    /// The earlier of the two events in the trace.
+    pub first: EventId,
+    /// The later one.
+    pub second: EventId,
+    /// Locks that the thread of `first` holds there.
+    pub locks_first: Vec<LockId>,
+    /// Locks that the thread of `second` holds there.
+    pub locks_second: Vec<LockId>,
+    /// What happens before the pair. The checker has accepted it.
+    pub witness: Schedule,
+    /// How many pairs of events share the pair of locations.
+    pub count: u64,
+}
+
+/// A deadlock with its proof.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Deadlock {
+    /// Who found it.
+    pub engine: Engine,
+    /// At which level the witness was checked.
+    pub level: Level,
+    /// The acquires that wait for each other.
+    pub pending: Vec<EventId>,
+    /// What happens before. The checker has accepted it.
+    pub witness: Schedule,
+}
+
+/// A pair that an engine believes in and that was not proved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// Who believes in it.
+    pub engine: Engine,
+    /// The earlier of the two events in the trace.
+    pub first: EventId,
+    /// The later one.
+    pub second: EventId,
+    /// Locks that the thread of `first` holds there.
+    pub locks_first: Vec<LockId>,
+    /// Locks that the thread of `second` holds there.
+    pub locks_second: Vec<LockId>,
+    /// How many pairs of events share the pair of locations.
+    pub count: u64,
+    /// Why it is no more than that, in a few words.
+    pub reason: String,
+}
+
+/// What one engine did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EngineReport {
+    /// Which one.
+    pub engine: Engine,
+    /// Time for the engine's own passes and the proofs.
+    pub seconds: f64,
+    /// Events per second of the engine's own first pass.
+    pub events_per_second: f64,
+    /// Bytes that the engine's state took at its largest, or the process's peak where that is larger.
+    pub peak_memory_bytes: u64,
+    /// Events that race with an earlier event.
+    pub warnings: u64,
+    /// Distinct pairs of locations before proof.
+    pub location_pairs: u64,
+    /// False if a budget, a limit or the user cut it short.
+    pub complete: bool,
+}
+
+/// Everything that was found in one trace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Analysis {
+    /// One entry per engine, in the order they ran.
+    pub engines: Vec<EngineReport>,
+    /// Proved races, engine by engine, in the order of their second events.
+    pub races: Vec<Race>,
+    /// Proved deadlocks.
+    pub deadlocks: Vec<Deadlock>,
+    /// What was not proved, if asked for.
+    pub candidates: Vec<Candidate>,
+}
+
+/// Runs the engines over a trace and proves what they find.
+pub fn analyse(_trace: &Trace, _options: &Options, _progress: &dyn Progress) -> Analysis {
+    Analysis::default()
+}

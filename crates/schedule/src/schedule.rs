@@ -1,0 +1,68 @@
+use snag_trace::{EventId, Trace};
+use std::fmt;
+use std::str::FromStr;
+
+/// What the reads of a schedule must see; each level allows all that the one before allows.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Level {
+    /// Every read that is followed by another event of its thread sees the write it saw.
+    Writer,
+    /// It sees the value it saw.
+    Value,
+    /// Only reads that a branch follows have to.
+    Control,
+}
+
+impl Level {
+    /// The word for it on the command line and in machine output.
+    pub fn word(self) -> &'static str {
+        match self {
+            Level::Writer => "writer",
+            Level::Value => "value",
+            Level::Control => "control",
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for Level {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Level, String> {
+        [Level::Writer, Level::Value, Level::Control]
+            .into_iter()
+            .find(|level| level.word() == word)
+            .ok_or_else(|| format!("unknown level '{word}'"))
+    }
+}
+
+/// A sequence of events of a trace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Schedule {
+    /// In the order of the trace: of each thread, the events before the given one.
+    /// Indexed by thread. Takes no memory per event, so that a thousand witnesses
+    /// of a long trace fit.
+    Prefixes(Vec<EventId>),
+    /// Any order, event by event.
+    List(Vec<EventId>),
+}
+
+impl Schedule {
+    /// The events in order.
+    pub fn iter<'a>(&'a self, trace: &'a Trace) -> Box<dyn Iterator<Item = EventId> + 'a> {
+        match self {
+            Schedule::List(events) => Box::new(events.iter().copied()),
+            Schedule::Prefixes(ends) => {
+                let last = ends.iter().map(|e| e.index()).max().unwrap_or(0);
+                let threads = &trace.events.threads()[..last];
+                let inside = move |&(i, t): &(usize, &snag_trace::ThreadId)| i < ends[t.index()].index();
+                Box::new(threads.iter().enumerate().filter(inside).map(|(i, _)| EventId::new(i)))
+            }
+        }
+    }
+}
