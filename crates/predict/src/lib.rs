@@ -6,6 +6,4 @@
 
 mod analysis;
 
-pub use analysis::{
-    Analysis, Candidate, Deadlock, Engine, EngineReport, Options, Progress, Quiet, Race, analyse,
-};
+pub use analysis::{Analysis, Candidate, Deadlock, Engine, EngineReport, Options, Progress, Quiet, Race, analyse};

@@ -169,13 +169,8 @@ pub enum MemoryOrder {
 
 impl MemoryOrder {
     /// Every memory order, in the order of its code.
-    pub const ALL: [MemoryOrder; 5] = [
-        MemoryOrder::Relaxed,
-        MemoryOrder::Acquire,
-        MemoryOrder::Release,
-        MemoryOrder::AcqRel,
-        MemoryOrder::SeqCst,
-    ];
+    pub const ALL: [MemoryOrder; 5] =
+        [MemoryOrder::Relaxed, MemoryOrder::Acquire, MemoryOrder::Release, MemoryOrder::AcqRel, MemoryOrder::SeqCst];
 
     /// The order with this code.
     pub fn from_code(code: u32) -> Option<MemoryOrder> {

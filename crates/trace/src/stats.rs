@@ -1,1 +1,87 @@
-//! stats
+//! What a trace consists of, counted in one pass over a stream.
+
+use crate::events::Events;
+use crate::op::Op;
+use crate::tables::{Space, Tables};
+
+/// Counts over a trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stats {
+    /// Number of events.
+    pub events: u64,
+    /// Number of events of each operation, by its code.
+    pub by_op: [u64; Op::ALL.len()],
+    /// Events of each thread.
+    pub by_thread: Vec<u64>,
+    /// Locks each thread holds now.
+    depth: Vec<u32>,
+    /// The most locks that one thread held at once.
+    pub nesting: u32,
+    /// Events with a location.
+    pub located: u64,
+    /// Accesses that carry a value.
+    pub valued: u64,
+}
+
+impl Default for Stats {
+    fn default() -> Stats {
+        Stats {
+            events: 0,
+            by_op: [0; Op::ALL.len()],
+            by_thread: Vec::new(),
+            depth: Vec::new(),
+            nesting: 0,
+            located: 0,
+            valued: 0,
+        }
+    }
+}
+
+impl Stats {
+    /// Nothing counted yet.
+    pub fn new() -> Stats {
+        Stats::default()
+    }
+
+    /// Counts the next block of a stream.
+    pub fn add(&mut self, events: &Events, tables: &Tables) {
+        self.events += events.len() as u64;
+        self.by_thread.resize(tables.thread_count(), 0);
+        self.depth.resize(tables.thread_count(), 0);
+        for (&op, &thread) in events.ops().iter().zip(events.threads()) {
+            self.by_op[op as usize] += 1;
+            self.by_thread[thread.index()] += 1;
+            match op {
+                Op::Acquire | Op::ReadAcquire | Op::WaitEnd => {
+                    let depth = &mut self.depth[thread.index()];
+                    *depth += 1;
+                    self.nesting = self.nesting.max(*depth);
+                }
+                Op::Release | Op::ReadRelease | Op::WaitBegin => {
+                    let depth = &mut self.depth[thread.index()];
+                    *depth = depth.saturating_sub(1);
+                }
+                _ => {}
+            }
+        }
+        self.located += events.locations().iter().filter(|l| l.0 != 0).count() as u64;
+        if events.has_values() {
+            self.valued += (0..events.len()).filter(|&i| events.value(i).is_some()).count() as u64;
+        }
+    }
+
+    /// How many events perform an operation.
+    pub fn of(&self, op: Op) -> u64 {
+        self.by_op[op as usize]
+    }
+
+    /// How many threads have events.
+    pub fn threads(&self) -> usize {
+        self.by_thread.iter().filter(|&&n| n > 0).count()
+    }
+
+    /// How many distinct source locations there are.
+    pub fn locations(&self, tables: &Tables) -> usize {
+        tables.names(Space::Location).len() - 1
+    }
+}

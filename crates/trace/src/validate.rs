@@ -228,8 +228,11 @@ impl Validator {
                 continue;
             }
             let number = events.first + index;
-            self.event(number, &events.get(index), tables)
-                .map_err(|(rule, detail)| Broken { event: number, rule, detail })?;
+            self.event(number, &events.get(index), tables).map_err(|(rule, detail)| Broken {
+                event: number,
+                rule,
+                detail,
+            })?;
         }
         Ok(())
     }
@@ -692,11 +695,9 @@ impl Heap {
         self.used = true;
         let live = match tables.variable(id) {
             Variable::Named(_) => self.names.get_mut(&id.0),
-            Variable::Range { address, size } => self
-                .blocks
-                .get_mut(&address)
-                .filter(|(last, _)| *last == address + (size - 1))
-                .map(|(_, live)| live),
+            Variable::Range { address, size } => {
+                self.blocks.get_mut(&address).filter(|(last, _)| *last == address + (size - 1)).map(|(_, live)| live)
+            }
         };
         match live {
             Some(live) if *live => {
