@@ -4,6 +4,18 @@
 //! from the trace and the rules of `docs/model.md` alone, whether that order is
 //! feasible and shows the race or the deadlock it is said to show.
 
+mod barriers;
+mod checker;
+mod facts;
+mod heap;
+mod locks;
+mod machine;
+mod memory;
+mod missing;
 mod schedule;
+mod source;
+mod violation;
 
+pub use checker::Checker;
 pub use schedule::{Level, Schedule};
+pub use violation::{ScheduleRule, Violation};

@@ -76,6 +76,11 @@ impl Cells {
         (code != NO_ALLOCATION).then(|| EventId(code - 1))
     }
 
+    /// First byte and number of bytes of a cell; `None` for a named variable.
+    pub fn bytes(&self, cell: usize) -> Option<(u64, u64)> {
+        self.map.as_ref().map(|map| map.extent[cell]).filter(|extent| extent.1 > 0)
+    }
+
     /// What a cell holds if `variable` holds `value` (little endian). `None` if
     /// the value does not say: a range of more than eight bytes.
     pub fn slice(&self, variable: Variable, value: i64, cell: usize) -> Option<u64> {

@@ -1,0 +1,133 @@
+//! What a trace says about its events, as far as the checker needs it.
+//!
+//! [`Facts`] are computed once per trace, in one pass each, and never change:
+//! any number of checks may look at them at once. Facts that only rare operations
+//! need are built only if the trace has such operations; a trace of reads, writes
+//! and locks costs eight bytes an event.
+
+use crate::barriers;
+use crate::heap::Heap;
+use crate::memory::{Initial, Seen};
+use crate::missing::MissingMethods;
+use crate::source::Source;
+use crate::violation::{ScheduleRule, Violation};
+use snag_trace::{Cells, EventId, Op, Space, ThreadId, Trace, VarId};
+use std::collections::HashMap;
+
+/// In place of a thread's next event: it has none left. Larger than every event.
+pub(crate) const DONE: EventId = EventId(u32::MAX);
+
+/// In place of a thread's next event: its fork has not happened. Event 0 is the
+/// first event of a thread that nobody has forked, so it is never such a
+/// thread's next one.
+pub(crate) const NOT_FORKED: EventId = EventId(0);
+
+/// Everything the checker knows about one trace.
+pub(crate) struct Facts<'t> {
+    /// The trace itself.
+    pub trace: &'t Trace,
+    /// Its memory.
+    pub cells: &'t Cells,
+    /// The next event of the same thread, for each event.
+    pub next: Vec<EventId>,
+    /// The first event of each thread.
+    pub first: Vec<EventId>,
+    /// The fork of each thread that is forked.
+    pub fork: Vec<Option<EventId>>,
+    /// Whether the trace has branches; without, every read counts at level `control`.
+    pub has_branches: bool,
+    /// Whether locks are also held for reading.
+    pub has_read_locks: bool,
+    /// Which write each read saw.
+    pub seen: Seen,
+    /// What memory held before the first event.
+    pub initial: Initial,
+    /// Counts of the semaphores before the first event.
+    pub semaphores: Vec<i64>,
+    /// How many must have entered a barrier before each event on it.
+    pub enters_needed: HashMap<EventId, u64>,
+    /// Lifetimes, if the trace allocates.
+    pub heap: Option<Heap>,
+    /// What must keep its order, if methods are missing.
+    pub missing: Option<MissingMethods>,
+}
+
+impl<'t> Facts<'t> {
+    /// Looks at a well-formed trace.
+    pub fn new(trace: &'t Trace, cells: &'t Cells) -> Facts<'t> {
+        let mut has = [false; Op::ALL.len()];
+        for &op in trace.events.ops() {
+            has[op as usize] = true;
+        }
+        let has = |op: Op| has[op as usize];
+        let mut next = vec![DONE; trace.len()];
+        let mut first = vec![DONE; trace.tables.thread_count()];
+        for (index, thread) in trace.events.threads().iter().enumerate().rev() {
+            next[index] = std::mem::replace(&mut first[thread.index()], EventId::new(index));
+        }
+        let mut fork = vec![None; trace.tables.thread_count()];
+        if has(Op::Fork) {
+            for (index, _) in trace.events.ops().iter().enumerate().filter(|(_, op)| **op == Op::Fork) {
+                fork[trace.events.targets()[index] as usize] = Some(EventId::new(index));
+            }
+        }
+        let mut semaphores = vec![0; trace.tables.names(Space::Semaphore).len()];
+        // What is declared first counts, as it does for the validator.
+        for &(semaphore, count) in trace.tables.declarations.semaphores.iter().rev() {
+            semaphores[semaphore.index()] = count as i64;
+        }
+        let on_barriers = has(Op::BarrierEnter) || has(Op::BarrierLeave);
+        Facts {
+            trace,
+            cells,
+            next,
+            first,
+            fork,
+            has_branches: has(Op::Branch),
+            has_read_locks: has(Op::ReadAcquire),
+            seen: Seen::of(trace, cells),
+            initial: Initial::of(trace, cells),
+            semaphores,
+            enters_needed: if on_barriers { barriers::enters_needed(trace) } else { HashMap::new() },
+            heap: (has(Op::Alloc) || has(Op::Free)).then(|| Heap::of(trace, cells)),
+            missing: has(Op::MethodBegin).then(|| MissingMethods::of(trace)),
+        }
+    }
+
+    /// What a read found in one of its cells, where that is known.
+    pub fn value_read(&self, read: EventId, cell: usize) -> Option<u64> {
+        let event = self.trace.event(read);
+        self.cells.slice(self.trace.tables.variable(VarId(event.target)), event.value_read()?, cell)
+    }
+
+    /// What a source leaves in a cell, where that is known.
+    pub fn value_left(&self, source: Source, cell: usize) -> Option<u64> {
+        if source == Source::INITIAL {
+            return self.initial.value(cell);
+        }
+        let event = self.trace.event(source.event()?);
+        self.cells.slice(self.trace.tables.variable(VarId(event.target)), event.value_written()?, cell)
+    }
+
+    /// The event in words, for violations.
+    pub fn text(&self, id: EventId) -> String {
+        let event = self.trace.event(id);
+        let (thread, target) = (self.thread_name(event.thread), self.trace.target_text(&event));
+        let blank = if target.is_empty() { "" } else { " " };
+        let location = self.trace.location_of(id);
+        let at = if location.is_empty() { "" } else { " at " };
+        format!("event {} ({thread} {}{blank}{target}{at}{location})", id.0, event.op.word())
+    }
+
+    /// The violation of a schedule with an event that is not in the trace.
+    #[cold]
+    pub fn unknown(&self, id: EventId) -> Violation {
+        let detail = format!("event {} does not exist; the trace has {} events", id.0, self.trace.len());
+        Violation::new(ScheduleRule::UnknownEvent, id, detail)
+    }
+
+    /// A thread's name, for violations.
+    pub fn thread_name(&self, thread: ThreadId) -> &str {
+        self.trace.tables.thread_name(thread)
+    }
+}

@@ -1,0 +1,429 @@
+//! Executes a schedule, event by event, and stops at the first broken rule.
+//!
+//! The state is what `docs/model.md` speaks of and nothing else: how far each
+//! thread has run, who holds which lock, which write each cell holds. Reads and
+//! writes of memory that is not heap, and locks, take a few array look-ups each.
+//!
+//! A read that sees something else is not wrong by itself; it is if its thread goes
+//! on (levels `writer` and `value`) or comes to a branch (level `control`). So it is
+//! remembered and judged when that happens.
+
+use crate::facts::{DONE, Facts, NOT_FORKED};
+use crate::locks::Locks;
+use crate::schedule::Level;
+use crate::source::{Source, Sources};
+use crate::violation::{ScheduleRule, Violation};
+use snag_trace::{EventId, LockId, Op, Space, ThreadId};
+use std::collections::HashMap;
+
+pub(crate) type Check = Result<(), Violation>;
+
+/// The state after the events executed so far.
+pub(crate) struct Machine<'f> {
+    facts: &'f Facts<'f>,
+    level: Level,
+    /// How many events have been executed.
+    steps: usize,
+    threads: Vec<Thread>,
+    memory: Sources,
+    locks: Locks,
+    semaphores: Vec<i64>,
+    /// How many have entered each barrier.
+    entered: Vec<u64>,
+    /// The wait that each thread is in.
+    waits: Vec<Wait>,
+    /// When each notify was executed.
+    notified: HashMap<EventId, usize>,
+}
+
+/// Where a thread stands.
+struct Thread {
+    /// Its next event; or [`DONE`], or [`NOT_FORKED`].
+    next: EventId,
+    /// Its first read that saw something else. From then on nothing is known
+    /// about the values it writes.
+    misread: Option<Misread>,
+}
+
+/// A read that saw something else than in the trace.
+#[derive(Clone, Copy)]
+struct Misread {
+    read: EventId,
+    cell: usize,
+    /// What it should have seen.
+    seen: Source,
+    /// What it found instead.
+    found: Source,
+}
+
+/// A wait that has begun.
+#[derive(Clone, Copy, Default)]
+struct Wait {
+    /// When it began.
+    began: usize,
+    /// How often the lock was held.
+    holds: u32,
+}
+
+impl<'f> Machine<'f> {
+    /// Before the first event.
+    pub fn new(facts: &'f Facts<'f>, level: Level) -> Machine<'f> {
+        let tables = &facts.trace.tables;
+        let start = |(&first, fork): (&EventId, &Option<EventId>)| Thread {
+            // A thread without events has run all of them, forked or not.
+            next: if fork.is_some() && first != DONE { NOT_FORKED } else { first },
+            misread: None,
+        };
+        Machine {
+            facts,
+            level: if level == Level::Control && !facts.has_branches { Level::Value } else { level },
+            steps: 0,
+            threads: facts.first.iter().zip(&facts.fork).map(start).collect(),
+            memory: Sources::new(facts.cells.count()),
+            locks: Locks::new(tables.lock_count(), facts.has_read_locks),
+            semaphores: facts.semaphores.clone(),
+            entered: vec![0; tables.names(Space::Barrier).len()],
+            waits: vec![Wait::default(); tables.thread_count()],
+            notified: HashMap::new(),
+        }
+    }
+
+    /// Whether an event has been executed: its thread has gone beyond it.
+    #[inline]
+    pub fn has_happened(&self, event: EventId) -> bool {
+        self.threads[self.facts.trace.thread_of(event).index()].next > event
+    }
+
+    /// Executes the next event of the schedule.
+    #[inline]
+    pub fn execute(&mut self, id: EventId) -> Check {
+        let facts = self.facts;
+        let events = &facts.trace.events;
+        let index = id.index();
+        let Some(&thread) = events.threads().get(index) else { return Err(facts.unknown(id)) };
+        let state = &mut self.threads[thread.index()];
+        if state.next != id {
+            return Err(self.out_of_order(id, thread));
+        }
+        state.next = facts.next[index];
+        let op = events.ops()[index];
+        if let Some(misread) = state.misread {
+            self.go_on(misread, op, id)?;
+        }
+        if facts.missing.is_some() {
+            self.missing_methods(id)?;
+        }
+        self.steps += 1;
+        let target = events.targets()[index];
+        match op {
+            Op::Read | Op::AtomicRead => self.read(id, thread, target),
+            Op::Write | Op::AtomicWrite => self.write(id, thread, target),
+            Op::Rmw => {
+                self.read(id, thread, target)?;
+                self.write(id, thread, target)
+            }
+            Op::Acquire => {
+                self.free_to_acquire(id, thread, LockId(target), true)?;
+                self.locks.acquire(thread, LockId(target), 1);
+                Ok(())
+            }
+            Op::Release => {
+                self.locks.release(LockId(target));
+                Ok(())
+            }
+            _ => self.execute_rare(id, op, thread, target),
+        }
+    }
+
+    /// The operations that are neither plain accesses nor plain locks. Not inlined,
+    /// to keep the loop over those small.
+    #[inline(never)]
+    fn execute_rare(&mut self, id: EventId, op: Op, thread: ThreadId, target: u32) -> Check {
+        let aux = self.facts.trace.events.aux(id.index());
+        match op {
+            Op::ReadAcquire => {
+                self.free_to_acquire(id, thread, LockId(target), false)?;
+                self.locks.read_acquire(thread, LockId(target));
+            }
+            Op::ReadRelease => self.locks.read_release(thread, LockId(target)),
+            Op::Fork => self.threads[target as usize].next = self.facts.first[target as usize],
+            Op::Join => self.join(id, ThreadId(target))?,
+            Op::WaitBegin => {
+                let holds = self.locks.give_up(LockId(aux));
+                self.waits[thread.index()] = Wait { began: self.steps, holds };
+            }
+            Op::Wake => self.wake(id, thread, aux)?,
+            Op::WaitEnd => {
+                self.free_to_acquire(id, thread, LockId(aux), true)?;
+                self.locks.acquire(thread, LockId(aux), self.waits[thread.index()].holds);
+            }
+            Op::Notify | Op::NotifyAll => {
+                self.notified.insert(id, self.steps);
+            }
+            Op::SemPost => self.semaphores[target as usize] += 1,
+            Op::SemWait => self.sem_wait(id, target as usize)?,
+            Op::BarrierEnter => {
+                self.barrier(id, target as usize, ScheduleRule::BarrierGenerations)?;
+                self.entered[target as usize] += 1;
+            }
+            Op::BarrierLeave => self.barrier(id, target as usize, ScheduleRule::BarrierLeftEarly)?,
+            Op::Free => self.lives(id)?,
+            Op::Alloc | Op::Begin | Op::End | Op::MethodBegin | Op::MethodEnd | Op::Branch | Op::Let | Op::Mark => {}
+            Op::Read | Op::Write | Op::AtomicRead | Op::AtomicWrite | Op::Rmw | Op::Acquire | Op::Release => {
+                unreachable!("executed by the caller")
+            }
+        }
+        Ok(())
+    }
+
+    // Reads and writes.
+
+    #[inline]
+    fn read(&mut self, id: EventId, thread: ThreadId, target: u32) -> Check {
+        if self.facts.heap.is_some() {
+            self.lives(id)?;
+        }
+        let cells = self.facts.cells.of_event(id.index(), target);
+        for (cell, &seen) in cells.zip(self.facts.seen.by(id.index())) {
+            let found = self.memory.get(cell);
+            if found != seen && !self.same_value(id, cell, seen, found) {
+                return self.misread(thread, Misread { read: id, cell, seen, found });
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn write(&mut self, id: EventId, thread: ThreadId, target: u32) -> Check {
+        if self.facts.heap.is_some() {
+            self.lives(id)?;
+        }
+        let known = self.threads[thread.index()].misread.is_none();
+        let source = if known { Source::write(id) } else { Source::UNKNOWN };
+        for cell in self.facts.cells.of_event(id.index(), target) {
+            self.memory.set(cell, source);
+        }
+        Ok(())
+    }
+
+    /// Whether a read that finds another write finds the same value nevertheless:
+    /// the trace explains what it read, and what it finds is known to be that.
+    #[cold]
+    fn same_value(&self, read: EventId, cell: usize, seen: Source, found: Source) -> bool {
+        if self.level == Level::Writer {
+            return false;
+        }
+        let value = self.facts.value_read(read, cell);
+        value.is_some() && value == self.facts.value_left(seen, cell) && value == self.facts.value_left(found, cell)
+    }
+
+    #[cold]
+    fn misread(&mut self, thread: ThreadId, misread: Misread) -> Check {
+        let is_rmw = self.facts.trace.events.ops()[misread.read.index()] == Op::Rmw;
+        if is_rmw && self.level != Level::Control {
+            return Err(self.not_kept(misread, "what it writes depends on what it reads".to_owned()));
+        }
+        self.threads[thread.index()].misread.get_or_insert(misread);
+        Ok(())
+    }
+
+    /// A thread goes on although a read of it saw something else.
+    #[cold]
+    fn go_on(&self, misread: Misread, op: Op, id: EventId) -> Check {
+        if self.level == Level::Control && !matches!(op, Op::Branch | Op::MethodBegin) {
+            return Ok(());
+        }
+        Err(self.not_kept(misread, format!("its thread goes on with {}", self.facts.text(id))))
+    }
+
+    /// The schedule is over and an event of this thread is to come: so its last read
+    /// is not the last event of its thread in the witness.
+    pub fn leads_to(&self, id: EventId) -> Check {
+        match self.threads[self.facts.trace.thread_of(id).index()].misread {
+            Some(misread) if self.level != Level::Control => {
+                Err(self.not_kept(misread, format!("{} is to come", self.facts.text(id))))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn not_kept(&self, misread: Misread, why_kept: String) -> Violation {
+        let Misread { read, cell, seen, found } = misread;
+        let rule = match self.level {
+            _ if found == Source::UNKNOWN => ScheduleRule::UnknownValue,
+            Level::Writer => ScheduleRule::OtherWrite,
+            Level::Value | Level::Control => ScheduleRule::OtherValue,
+        };
+        let value = |value: Option<u64>| value.map_or("unknown".to_owned(), |value| (value as i64).to_string());
+        let source = |source: Source| match source.event() {
+            Some(write) => self.facts.text(write),
+            None if source == Source::INITIAL => "the initial memory".to_owned(),
+            None => "a write of a thread that has read something else".to_owned(),
+        };
+        let values = match self.level {
+            Level::Writer => String::new(),
+            _ => format!(
+                ": it read {}, {} is left there, and the trace left {}",
+                value(self.facts.value_read(read, cell)),
+                value(self.facts.value_left(found, cell)),
+                value(self.facts.value_left(seen, cell)),
+            ),
+        };
+        let detail = format!(
+            "{} sees {} instead of {}{values}; it must be kept, as {why_kept}",
+            self.facts.text(read),
+            source(found),
+            source(seen)
+        );
+        Violation::new(rule, read, detail)
+    }
+
+    /// An access finds its heap block live, a free its block allocated.
+    pub fn lives(&self, id: EventId) -> Check {
+        let Some(heap) = &self.facts.heap else { return Ok(()) };
+        let events = &self.facts.trace.events;
+        if events.ops()[id.index()] == Op::Free {
+            let alloc = heap.alloc_of_free(id);
+            return self.comes_after(id, alloc, ScheduleRule::FreeBeforeAlloc);
+        }
+        // An access lies inside one block or outside all: its first cell stands for the rest.
+        let cell = self.facts.cells.of_event(id.index(), events.targets()[id.index()]).start;
+        let Some(alloc) = self.facts.cells.allocated_by(cell) else { return Ok(()) };
+        self.comes_after(id, alloc, ScheduleRule::AccessBeforeAlloc)?;
+        match heap.freed_by(cell) {
+            Some(free) if self.has_happened(free) => {
+                let detail = format!("{} comes after {}", self.facts.text(id), self.facts.text(free));
+                Err(Violation::new(ScheduleRule::AccessAfterFree, id, detail))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    // Threads and synchronisation.
+
+    #[inline]
+    fn free_to_acquire(&self, id: EventId, thread: ThreadId, lock: LockId, to_write: bool) -> Check {
+        match self.locks.excluded_by(thread, lock, to_write) {
+            None => Ok(()),
+            Some(holder) => Err(self.lock_held(id, lock, holder)),
+        }
+    }
+
+    #[cold]
+    fn lock_held(&self, id: EventId, lock: LockId, holder: ThreadId) -> Violation {
+        let (lock, holder) = (self.facts.trace.tables.lock_name(lock), self.facts.thread_name(holder));
+        let detail = format!("{} needs lock {lock}, which thread {holder} holds", self.facts.text(id));
+        Violation::new(ScheduleRule::LockHeld, id, detail)
+    }
+
+    fn join(&self, id: EventId, child: ThreadId) -> Check {
+        match self.threads[child.index()].next {
+            DONE => Ok(()),
+            NOT_FORKED => self.comes_after(id, self.facts.first[child.index()], ScheduleRule::EarlyJoin),
+            next => self.comes_after(id, next, ScheduleRule::EarlyJoin),
+        }
+    }
+
+    fn wake(&self, id: EventId, thread: ThreadId, aux: u32) -> Check {
+        // 1 + the notify; 0 if it timed out or was spurious.
+        let Some(notify) = aux.checked_sub(1).map(EventId) else { return Ok(()) };
+        self.comes_after(id, notify, ScheduleRule::WakeBeforeNotify)?;
+        if self.notified[&notify] > self.waits[thread.index()].began {
+            return Ok(());
+        }
+        let (wake, notify) = (self.facts.text(id), self.facts.text(notify));
+        let detail = format!("{wake} names {notify}, which happened before the wait began");
+        Err(Violation::new(ScheduleRule::NotifyBeforeWait, id, detail))
+    }
+
+    fn sem_wait(&mut self, id: EventId, semaphore: usize) -> Check {
+        self.semaphores[semaphore] -= 1;
+        if self.semaphores[semaphore] >= 0 {
+            return Ok(());
+        }
+        let detail = format!("{} finds the semaphore at zero", self.facts.text(id));
+        Err(Violation::new(ScheduleRule::SemaphoreBelowZero, id, detail))
+    }
+
+    fn barrier(&self, id: EventId, barrier: usize, rule: ScheduleRule) -> Check {
+        let (needed, entered) = (self.facts.enters_needed[&id], self.entered[barrier]);
+        if entered >= needed {
+            return Ok(());
+        }
+        let detail = format!("{} needs {needed} to have entered before, not {entered}", self.facts.text(id));
+        Err(Violation::new(rule, id, detail))
+    }
+
+    /// What rule 3 puts before an event has happened.
+    pub fn missing_methods(&self, id: EventId) -> Check {
+        let Some(missing) = &self.facts.missing else { return Ok(()) };
+        missing.before(id).iter().try_for_each(|&before| self.comes_after(id, before, ScheduleRule::MissingMethod))
+    }
+
+    /// `before` has happened, or `rule` is broken.
+    fn comes_after(&self, id: EventId, before: EventId, rule: ScheduleRule) -> Check {
+        if self.has_happened(before) {
+            return Ok(());
+        }
+        let detail = format!("{} comes before {}", self.facts.text(id), self.facts.text(before));
+        Err(Violation::new(rule, id, detail))
+    }
+
+    // What a witness leads up to.
+
+    /// The event has not happened and is the next one of its thread.
+    pub fn is_next(&self, id: EventId) -> Check {
+        let thread = self.facts.trace.thread_of(id);
+        let next = self.threads[thread.index()].next;
+        if next == id {
+            return Ok(());
+        }
+        let text = self.facts.text(id);
+        let (rule, detail) = match next {
+            _ if self.has_happened(id) => (ScheduleRule::AlreadyHappened, format!("{text} is part of the schedule")),
+            NOT_FORKED => return Err(self.not_forked(id, thread)),
+            next => (ScheduleRule::NotNextEvent, format!("{text} is to come, but {} is next", self.facts.text(next))),
+        };
+        Err(Violation::new(rule, id, detail))
+    }
+
+    /// One of `others` holds the lock that `id` wants, in a way that keeps `id` waiting.
+    pub fn is_blocked(&self, id: EventId, others: &[EventId]) -> Check {
+        let event = self.facts.trace.event(id);
+        let (lock, to_write) = match event.op {
+            Op::Acquire => (LockId(event.target), true),
+            Op::ReadAcquire => (LockId(event.target), false),
+            Op::WaitEnd => (LockId(event.aux), true),
+            _ => {
+                let detail = format!("{} takes no lock", self.facts.text(id));
+                return Err(Violation::new(ScheduleRule::NotAnAcquire, id, detail));
+            }
+        };
+        let mut holders = others.iter().map(|&other| self.facts.trace.thread_of(other));
+        if holders.any(|holder| holder != event.thread && self.locks.excludes(holder, lock, to_write)) {
+            return Ok(());
+        }
+        let name = self.facts.trace.tables.lock_name(lock);
+        let detail = format!("{} wants lock {name}, which no other thread of the deadlock holds", self.facts.text(id));
+        Err(Violation::new(ScheduleRule::NotBlocked, id, detail))
+    }
+
+    // What goes wrong with the sequence of events itself.
+
+    #[cold]
+    fn out_of_order(&self, id: EventId, thread: ThreadId) -> Violation {
+        let text = self.facts.text(id);
+        let (rule, detail) = match self.threads[thread.index()].next {
+            _ if self.has_happened(id) => (ScheduleRule::EventTwice, format!("{text} happens again")),
+            NOT_FORKED => return self.not_forked(id, thread),
+            next => (ScheduleRule::ThreadOrder, format!("{text} comes before {}", self.facts.text(next))),
+        };
+        Violation::new(rule, id, detail)
+    }
+
+    fn not_forked(&self, id: EventId, thread: ThreadId) -> Violation {
+        let fork = self.facts.fork[thread.index()].map_or(String::new(), |fork| self.facts.text(fork));
+        let detail = format!("{} comes before {fork}", self.facts.text(id));
+        Violation::new(ScheduleRule::NotForked, id, detail)
+    }
+}
