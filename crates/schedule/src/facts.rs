@@ -17,9 +17,8 @@ use std::collections::HashMap;
 /// In place of a thread's next event: it has none left. Larger than every event.
 pub(crate) const DONE: EventId = EventId(u32::MAX);
 
-/// In place of a thread's next event: its fork has not happened. Event 0 is the
-/// first event of a thread that nobody has forked, so it is never such a
-/// thread's next one.
+/// In place of a thread's next event: its fork has not happened. Smaller than every
+/// event of a forked thread, as event 0 belongs to a thread that nobody has forked.
 pub(crate) const NOT_FORKED: EventId = EventId(0);
 
 /// Everything the checker knows about one trace.

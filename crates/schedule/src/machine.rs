@@ -70,8 +70,7 @@ impl<'f> Machine<'f> {
     pub fn new(facts: &'f Facts<'f>, level: Level) -> Machine<'f> {
         let tables = &facts.trace.tables;
         let start = |(&first, fork): (&EventId, &Option<EventId>)| Thread {
-            // A thread without events has run all of them, forked or not.
-            next: if fork.is_some() && first != DONE { NOT_FORKED } else { first },
+            next: if fork.is_some() { NOT_FORKED } else { first },
             misread: None,
         };
         Machine {
@@ -317,10 +316,10 @@ impl<'f> Machine<'f> {
     }
 
     fn join(&self, id: EventId, child: ThreadId) -> Check {
-        match self.threads[child.index()].next {
+        // The maximum, because a thread that is not forked yet, but has events, is to run its first.
+        match self.threads[child.index()].next.max(self.facts.first[child.index()]) {
             DONE => Ok(()),
-            NOT_FORKED => self.comes_after(id, self.facts.first[child.index()], ScheduleRule::EarlyJoin),
-            next => self.comes_after(id, next, ScheduleRule::EarlyJoin),
+            next => Err(self.too_early(id, next, ScheduleRule::EarlyJoin)),
         }
     }
 
@@ -362,11 +361,12 @@ impl<'f> Machine<'f> {
 
     /// `before` has happened, or `rule` is broken.
     fn comes_after(&self, id: EventId, before: EventId, rule: ScheduleRule) -> Check {
-        if self.has_happened(before) {
-            return Ok(());
-        }
-        let detail = format!("{} comes before {}", self.facts.text(id), self.facts.text(before));
-        Err(Violation::new(rule, id, detail))
+        if self.has_happened(before) { Ok(()) } else { Err(self.too_early(id, before, rule)) }
+    }
+
+    #[cold]
+    fn too_early(&self, id: EventId, before: EventId, rule: ScheduleRule) -> Violation {
+        Violation::new(rule, id, format!("{} comes before {}", self.facts.text(id), self.facts.text(before)))
     }
 
     // What a witness leads up to.
@@ -378,13 +378,14 @@ impl<'f> Machine<'f> {
         if next == id {
             return Ok(());
         }
-        let text = self.facts.text(id);
-        let (rule, detail) = match next {
-            _ if self.has_happened(id) => (ScheduleRule::AlreadyHappened, format!("{text} is part of the schedule")),
-            NOT_FORKED => return Err(self.not_forked(id, thread)),
-            next => (ScheduleRule::NotNextEvent, format!("{text} is to come, but {} is next", self.facts.text(next))),
-        };
-        Err(Violation::new(rule, id, detail))
+        if let Some(fork) = self.missing_fork(thread) {
+            return Err(self.too_early(id, fork, ScheduleRule::NotForked));
+        }
+        if self.has_happened(id) {
+            let detail = format!("{} is part of the schedule", self.facts.text(id));
+            return Err(Violation::new(ScheduleRule::AlreadyHappened, id, detail));
+        }
+        Err(self.too_early(id, next, ScheduleRule::NotNextEvent))
     }
 
     /// One of `others` holds the lock that `id` wants, in a way that keeps `id` waiting.
@@ -412,18 +413,17 @@ impl<'f> Machine<'f> {
 
     #[cold]
     fn out_of_order(&self, id: EventId, thread: ThreadId) -> Violation {
-        let text = self.facts.text(id);
-        let (rule, detail) = match self.threads[thread.index()].next {
-            _ if self.has_happened(id) => (ScheduleRule::EventTwice, format!("{text} happens again")),
-            NOT_FORKED => return self.not_forked(id, thread),
-            next => (ScheduleRule::ThreadOrder, format!("{text} comes before {}", self.facts.text(next))),
-        };
-        Violation::new(rule, id, detail)
+        if let Some(fork) = self.missing_fork(thread) {
+            return self.too_early(id, fork, ScheduleRule::NotForked);
+        }
+        if self.has_happened(id) {
+            return Violation::new(ScheduleRule::EventTwice, id, format!("{} happens again", self.facts.text(id)));
+        }
+        self.too_early(id, self.threads[thread.index()].next, ScheduleRule::ThreadOrder)
     }
 
-    fn not_forked(&self, id: EventId, thread: ThreadId) -> Violation {
-        let fork = self.facts.fork[thread.index()].map_or(String::new(), |fork| self.facts.text(fork));
-        let detail = format!("{} comes before {fork}", self.facts.text(id));
-        Violation::new(ScheduleRule::NotForked, id, detail)
+    /// The fork that a thread waits for before its first event.
+    fn missing_fork(&self, thread: ThreadId) -> Option<EventId> {
+        self.facts.fork[thread.index()].filter(|_| self.threads[thread.index()].next == NOT_FORKED)
     }
 }
