@@ -1,0 +1,322 @@
+//! Names the pairs behind the warnings.
+//!
+//! A first pass says which events race with an earlier one and on which cells.
+//! Here the accesses to those cells are kept one by one, grouped by thread and
+//! source location, so that every racing pair is counted and every pair of
+//! locations is named once, with the two events that showed it first. The clocks
+//! of these events, taken in a last pass, are the schedule that proves the race.
+
+use crate::clocks::{Clocks, Slot, Time};
+use crate::run::{Kind, Memory, per_thread};
+use snag_trace::{Cells, EventId, LocId, Trace};
+use std::collections::HashMap;
+
+/// How much is named at the most.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Pairs; what is beyond is not named, and the result is not complete.
+    pub pairs: usize,
+    /// Name every pair of events instead of every pair of locations.
+    pub all_pairs: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { pairs: 1_000_000, all_pairs: false }
+    }
+}
+
+/// A pair of locations that race, and the events that showed it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LocationPair {
+    /// The earlier event.
+    pub first: EventId,
+    /// The later event.
+    pub second: EventId,
+    /// How many pairs of events share the locations.
+    pub count: u64,
+}
+
+/// The racing pairs of a trace.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// In the order in which they were seen.
+    pub pairs: Vec<LocationPair>,
+    /// False if a limit or the user cut the list short.
+    pub complete: bool,
+    /// For each event of a pair what happens before it under SHB: of every thread the events before the given one.
+    pub(crate) times: HashMap<u32, Vec<EventId>>,
+}
+
+impl Found {
+    /// What must happen before both events of a pair can be next: of every
+    /// thread, the events before the given one. Feasible if the pair is an SHB race.
+    pub fn schedule(&self, trace: &Trace, pair: &LocationPair) -> Option<Vec<EventId>> {
+        let first = self.times.get(&pair.first.0)?;
+        let second = self.times.get(&pair.second.0)?;
+        let mut ends: Vec<EventId> = first.iter().zip(second).map(|(a, b)| *a.max(b)).collect();
+        ends[trace.thread_of(pair.first).index()] = pair.first;
+        ends[trace.thread_of(pair.second).index()] = pair.second;
+        Some(ends)
+    }
+
+    /// The identity of a pair of locations: ordered, with the event standing in for no location.
+    pub fn key(trace: &Trace, pair: &LocationPair) -> (u64, u64) {
+        let (a, b) = (place(trace, pair.first), place(trace, pair.second));
+        (a.min(b), a.max(b))
+    }
+}
+
+/// A location as a number; an event without one is a place of its own.
+fn place(trace: &Trace, event: EventId) -> u64 {
+    match trace.events.locations()[event.index()] {
+        LocId::NONE => 1 << 32 | event.0 as u64,
+        location => location.0 as u64,
+    }
+}
+
+/// A memory that also keeps every access to racy cells.
+pub(crate) struct Logged<'t, M> {
+    inner: M,
+    trace: &'t Trace,
+    cells: &'t Cells,
+    /// Per cell 1 + index into `logs` if racy; else 0.
+    log_of: Vec<u32>,
+    logs: Vec<Vec<OfSlot>>,
+    limits: Limits,
+    floor: Time,
+    known: HashMap<(u64, u64), usize>,
+    found: Found,
+    /// First cell of the current event.
+    start: usize,
+}
+
+/// The accesses of one slot to one cell.
+struct OfSlot {
+    slot: Slot,
+    latest: Time,
+    groups: Vec<Group>,
+    /// Accesses without a location, each a place of its own.
+    lone: Vec<(Time, Kind, bool)>,
+}
+
+/// Accesses of one kind from one location.
+struct Group {
+    location: LocId,
+    kind: Kind,
+    /// Whether this cell is the first one of the access. A pair that shares several cells is
+    /// counted on the first of them, which is the first cell of one of the two.
+    starts: bool,
+    /// Ascending.
+    times: Vec<Time>,
+}
+
+impl<'t, M: Memory> Logged<'t, M> {
+    pub fn new(inner: M, trace: &'t Trace, cells: &'t Cells, racy: &[bool], limits: Limits) -> Self {
+        let mut logs = Vec::new();
+        let log_of = racy
+            .iter()
+            .map(|&racy| {
+                if racy {
+                    logs.push(Vec::new());
+                }
+                if racy { logs.len() as u32 } else { 0 }
+            })
+            .collect();
+        let found = Found { complete: true, ..Found::default() };
+        let known = HashMap::new();
+        Logged { inner, trace, cells, log_of, logs, limits, floor: 0, known, found, start: 0 }
+    }
+
+    pub fn into_found(self) -> Found {
+        self.found
+    }
+
+    fn visit(&mut self, clocks: &Clocks, slot: Slot, time: Time, cell: usize, kind: Kind) {
+        let Some(log) = self.log_of[cell].checked_sub(1) else { return };
+        let starts = cell == self.start;
+        let known = clocks.of(slot);
+        let event = EventId(time - 1);
+        let mut racing: Vec<(EventId, u64)> = Vec::new();
+        for of in &self.logs[log as usize] {
+            let since = known[of.slot as usize].max(self.floor);
+            if of.slot == slot || of.latest <= since {
+                continue;
+            }
+            for group in of.groups.iter().filter(|g| (starts || g.starts) && g.kind.op().conflicts(kind.op())) {
+                let from = group.times.partition_point(|&t| t <= since);
+                let times = &group.times[from..];
+                if self.limits.all_pairs {
+                    racing.extend(times.iter().map(|t| (EventId(t - 1), 1)));
+                } else if let Some(last) = times.last() {
+                    racing.push((EventId(last - 1), times.len() as u64));
+                }
+            }
+            let recent = of.lone.iter().rev().take_while(|l| l.0 > since);
+            let lone = recent.filter(|l| (starts || l.2) && l.1.op().conflicts(kind.op()));
+            racing.extend(lone.map(|l| (EventId(l.0 - 1), 1)));
+        }
+        racing.sort_unstable();
+        for (first, count) in racing {
+            self.add(first, event, count);
+        }
+        self.keep(log as usize, slot, time, kind, starts);
+    }
+
+    fn add(&mut self, first: EventId, second: EventId, count: u64) {
+        let pair = LocationPair { first, second, count };
+        let key = match self.limits.all_pairs {
+            true => (first.0 as u64, second.0 as u64),
+            false => Found::key(self.trace, &pair),
+        };
+        match self.known.get(&key) {
+            Some(&index) => self.found.pairs[index].count += count,
+            None if self.found.pairs.len() == self.limits.pairs => self.found.complete = false,
+            None => {
+                self.known.insert(key, self.found.pairs.len());
+                self.found.pairs.push(pair);
+            }
+        }
+    }
+
+    fn keep(&mut self, log: usize, slot: Slot, time: Time, kind: Kind, starts: bool) {
+        let log = &mut self.logs[log];
+        let at = log.iter().position(|of| of.slot == slot).unwrap_or_else(|| {
+            log.push(OfSlot { slot, latest: 0, groups: Vec::new(), lone: Vec::new() });
+            log.len() - 1
+        });
+        let of = &mut log[at];
+        of.latest = time;
+        let location = self.trace.events.locations()[time as usize - 1];
+        if location == LocId::NONE {
+            return of.lone.push((time, kind, starts));
+        }
+        let same = |g: &&mut Group| g.location == location && g.kind == kind && g.starts == starts;
+        match of.groups.iter_mut().find(same) {
+            Some(group) => group.times.push(time),
+            None => of.groups.push(Group { location, kind, starts, times: vec![time] }),
+        }
+    }
+}
+
+impl<M: Memory> Memory for Logged<'_, M> {
+    fn races(&self, clocks: &Clocks, slot: Slot, cell: usize, kind: Kind) -> bool {
+        self.inner.races(clocks, slot, cell, kind)
+    }
+
+    fn record(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize, kind: Kind) {
+        self.inner.record(clocks, slot, time, cell, kind);
+    }
+
+    /// All cells of an event are visited before any is recorded, with the clock that judges it.
+    fn arrive(&mut self, clocks: &Clocks, slot: Slot, time: Time) {
+        let number = time as usize - 1;
+        let touched = self.cells.of_event(number, self.trace.events.targets()[number]);
+        self.start = touched.start;
+        let kind = Kind::of(self.trace.events.ops()[number]).expect("touches memory");
+        for cell in touched {
+            self.visit(clocks, slot, time, cell, kind);
+        }
+    }
+
+    #[inline(always)]
+    fn read(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize) -> bool {
+        if self.log_of[cell] != 0 {
+            self.start = cell;
+            self.visit(clocks, slot, time, cell, Kind::Read);
+        }
+        self.inner.read(clocks, slot, time, cell)
+    }
+
+    #[inline(always)]
+    fn write(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize) -> bool {
+        if self.log_of[cell] != 0 {
+            self.start = cell;
+            self.visit(clocks, slot, time, cell, Kind::Write);
+        }
+        self.inner.write(clocks, slot, time, cell)
+    }
+
+    fn start_window(&mut self, time: Time) {
+        self.floor = time;
+        self.inner.start_window(time);
+    }
+
+    fn roots(&self, mark: &mut dyn FnMut(u32)) {
+        self.inner.roots(mark);
+    }
+
+    fn root_count(&self) -> usize {
+        self.inner.root_count()
+    }
+
+    fn memory(&self) -> usize {
+        self.inner.memory()
+    }
+}
+
+/// A memory that takes down the clocks of wanted events.
+pub(crate) struct Capture<M> {
+    inner: M,
+    /// Ascending.
+    wanted: Vec<u32>,
+    next: usize,
+    threads: usize,
+    times: HashMap<u32, Vec<EventId>>,
+}
+
+impl<M: Memory> Capture<M> {
+    pub fn new(inner: M, wanted: Vec<u32>, threads: usize) -> Self {
+        Capture { inner, wanted, next: 0, threads, times: HashMap::new() }
+    }
+
+    pub fn into_times(self) -> HashMap<u32, Vec<EventId>> {
+        self.times
+    }
+}
+
+impl<M: Memory> Memory for Capture<M> {
+    fn races(&self, clocks: &Clocks, slot: Slot, cell: usize, kind: Kind) -> bool {
+        self.inner.races(clocks, slot, cell, kind)
+    }
+
+    fn record(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize, kind: Kind) {
+        self.inner.record(clocks, slot, time, cell, kind);
+    }
+
+    #[inline(always)]
+    fn arrive(&mut self, clocks: &Clocks, slot: Slot, time: Time) {
+        if self.wanted.get(self.next) == Some(&(time - 1)) {
+            self.times.insert(time - 1, per_thread(clocks, slot, time, self.threads));
+            self.next += 1;
+        }
+    }
+
+    #[inline(always)]
+    fn read(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize) -> bool {
+        self.arrive(clocks, slot, time);
+        self.inner.read(clocks, slot, time, cell)
+    }
+
+    #[inline(always)]
+    fn write(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize) -> bool {
+        self.arrive(clocks, slot, time);
+        self.inner.write(clocks, slot, time, cell)
+    }
+
+    fn start_window(&mut self, time: Time) {
+        self.inner.start_window(time);
+    }
+
+    fn roots(&self, mark: &mut dyn FnMut(u32)) {
+        self.inner.roots(mark);
+    }
+
+    fn root_count(&self) -> usize {
+        self.inner.root_count()
+    }
+
+    fn memory(&self) -> usize {
+        self.inner.memory()
+    }
+}

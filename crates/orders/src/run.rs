@@ -1,0 +1,337 @@
+//! One pass over a trace: clocks, synchronisation, and a memory of accesses.
+//!
+//! The three orders differ only in the [`Memory`] they keep; what synchronises
+//! is the same for all ([`crate::sync`]).
+
+use crate::clocks::{Clocks, Slot, Time};
+use crate::epochs::Epochs;
+use crate::forced::Forced;
+use crate::pairs::{Capture, Found, Limits, Logged};
+use crate::sync::Sync;
+use crate::vectors::Vectors;
+use snag_trace::{Cells, EventId, Op, Trace};
+
+/// The partial orders.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// Happens-before.
+    Hb,
+    /// Schedulable happens-before.
+    Shb,
+    /// Happens-before, with every race it reports turned into an order.
+    Fhb,
+}
+
+/// How histories of accesses are kept; the verdicts are the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Variant {
+    /// One epoch where that is enough.
+    Epochs,
+    /// Whole vectors always.
+    Vectors,
+}
+
+/// Kinds of events that touch memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Read,
+    Write,
+    AtomicRead,
+    AtomicWrite,
+    Rmw,
+    Free,
+}
+
+impl Kind {
+    pub fn of(op: Op) -> Option<Kind> {
+        Some(match op {
+            Op::Read => Kind::Read,
+            Op::Write => Kind::Write,
+            Op::AtomicRead => Kind::AtomicRead,
+            Op::AtomicWrite => Kind::AtomicWrite,
+            Op::Rmw => Kind::Rmw,
+            Op::Free => Kind::Free,
+            _ => return None,
+        })
+    }
+
+    pub fn op(self) -> Op {
+        match self {
+            Kind::Read => Op::Read,
+            Kind::Write => Op::Write,
+            Kind::AtomicRead => Op::AtomicRead,
+            Kind::AtomicWrite => Op::AtomicWrite,
+            Kind::Rmw => Op::Rmw,
+            Kind::Free => Op::Free,
+        }
+    }
+
+    pub fn reads(self) -> bool {
+        matches!(self, Kind::Read | Kind::AtomicRead | Kind::Rmw)
+    }
+
+    pub fn writes(self) -> bool {
+        matches!(self, Kind::Write | Kind::AtomicWrite | Kind::Rmw)
+    }
+}
+
+/// What is remembered of accesses, cell by cell.
+pub(crate) trait Memory {
+    /// Whether an access would race with an earlier one. The thread's clock holds
+    /// all that happens before the access, but not yet the write that it reads.
+    fn races(&self, clocks: &Clocks, slot: Slot, cell: usize, kind: Kind) -> bool;
+
+    /// Performs an access: remembers it and adds the orders that it brings.
+    fn record(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize, kind: Kind);
+
+    /// Told of every event that touches memory, before it is judged.
+    fn arrive(&mut self, _clocks: &Clocks, _slot: Slot, _time: Time) {}
+
+    /// Judges and performs an access to a single cell.
+    fn access(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize, kind: Kind) -> bool {
+        let races = self.races(clocks, slot, cell, kind);
+        self.record(clocks, slot, time, cell, kind);
+        races
+    }
+
+    /// A plain read; for a fast path.
+    #[inline(always)]
+    fn read(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize) -> bool {
+        self.access(clocks, slot, time, cell, Kind::Read)
+    }
+
+    /// A plain write; for a fast path.
+    #[inline(always)]
+    fn write(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize) -> bool {
+        self.access(clocks, slot, time, cell, Kind::Write)
+    }
+
+    /// From here on, accesses up to `time` count no more as racing.
+    fn start_window(&mut self, time: Time);
+
+    /// Every row referred to from here.
+    fn roots(&self, mark: &mut dyn FnMut(u32));
+
+    /// About how many rows [`Memory::roots`] looks at.
+    fn root_count(&self) -> usize;
+
+    /// Bytes in use.
+    fn memory(&self) -> usize;
+}
+
+/// What a first pass found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Warnings {
+    /// Events that race with an earlier event, ascending.
+    pub events: Vec<EventId>,
+    /// Cells on which that happened.
+    pub racy: Vec<bool>,
+    /// Bytes the pass needed for clocks and histories.
+    pub memory: usize,
+    /// False if it was told to stop before the end.
+    pub complete: bool,
+}
+
+/// Finds the events that race with an earlier one. `tick` is told the number of
+/// events done now and then, and says whether to go on.
+pub fn warnings(
+    trace: &Trace,
+    cells: &Cells,
+    order: Order,
+    variant: Variant,
+    window: Option<usize>,
+    tick: &mut dyn FnMut(usize) -> bool,
+) -> Warnings {
+    let n = cells.count();
+    match (order, variant) {
+        (Order::Hb, Variant::Epochs) => Pass::new(trace, cells, Epochs::<false>::new(n), window).run(tick),
+        (Order::Shb, Variant::Epochs) => Pass::new(trace, cells, Epochs::<true>::new(n), window).run(tick),
+        (Order::Hb, Variant::Vectors) => Pass::new(trace, cells, Vectors::<false>::new(n), window).run(tick),
+        (Order::Shb, Variant::Vectors) => Pass::new(trace, cells, Vectors::<true>::new(n), window).run(tick),
+        (Order::Fhb, _) => Pass::new(trace, cells, Forced::new(n), window).run(tick),
+    }
+}
+
+/// Names the racing pairs on the cells where a first pass found races, and, for
+/// each, the clocks from which its schedule is read off.
+pub fn pairs(
+    trace: &Trace,
+    cells: &Cells,
+    order: Order,
+    racy: &[bool],
+    window: Option<usize>,
+    limits: Limits,
+    tick: &mut dyn FnMut(usize) -> bool,
+) -> Found {
+    let n = cells.count();
+    let mut found = match order {
+        Order::Hb => logged(trace, cells, Epochs::<false>::new(n), racy, window, limits, tick),
+        Order::Shb => logged(trace, cells, Epochs::<true>::new(n), racy, window, limits, tick),
+        Order::Fhb => logged(trace, cells, Forced::new(n), racy, window, limits, tick),
+    };
+    // Schedules are always closed under SHB: that is what makes them feasible.
+    let mut wanted: Vec<u32> = found.pairs.iter().flat_map(|p| [p.first.0, p.second.0]).collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    let mut pass =
+        Pass::new(trace, cells, Capture::new(Epochs::<true>::new(n), wanted, trace.tables.thread_count()), None);
+    let until = found.pairs.iter().map(|p| p.second.index() + 1).max().unwrap_or(0);
+    found.complete &= pass.run_until(until, tick).complete;
+    found.times = pass.memory.into_times();
+    found
+}
+
+fn logged<M: Memory>(
+    trace: &Trace,
+    cells: &Cells,
+    memory: M,
+    racy: &[bool],
+    window: Option<usize>,
+    limits: Limits,
+    tick: &mut dyn FnMut(usize) -> bool,
+) -> Found {
+    let mut pass = Pass::new(trace, cells, Logged::new(memory, trace, cells, racy, limits), window);
+    let complete = pass.run(tick).complete;
+    let mut found = pass.memory.into_found();
+    found.complete &= complete;
+    found
+}
+
+/// The times that a clock gives for each thread of a trace.
+pub(crate) fn per_thread(clocks: &Clocks, slot: Slot, time: Time, threads: usize) -> Vec<EventId> {
+    let known = clocks.of(slot);
+    (0..threads)
+        .map(|thread| match clocks.slot_if_seen(snag_trace::ThreadId::new(thread)) {
+            None => EventId(0),
+            Some(own) if own == slot => EventId(time - 1),
+            Some(other) => EventId(known[other as usize]),
+        })
+        .collect()
+}
+
+/// One pass over a trace.
+struct Pass<'t, M> {
+    trace: &'t Trace,
+    cells: &'t Cells,
+    clocks: Clocks,
+    sync: Sync,
+    memory: M,
+    window: Option<usize>,
+}
+
+/// Between two looks at the clock rows in use; also the grain of windows' and progress' checks.
+const STRIDE: usize = 1024;
+/// Between two reports of progress.
+const TICK: usize = 1 << 16;
+
+impl<'t, M: Memory> Pass<'t, M> {
+    fn new(trace: &'t Trace, cells: &'t Cells, memory: M, window: Option<usize>) -> Self {
+        let clocks = Clocks::new(trace.tables.thread_count());
+        Pass { trace, cells, clocks, sync: Sync::new(trace, cells), memory, window }
+    }
+
+    fn run(&mut self, tick: &mut dyn FnMut(usize) -> bool) -> Warnings {
+        self.run_until(self.trace.len(), tick)
+    }
+
+    fn run_until(&mut self, until: usize, tick: &mut dyn FnMut(usize) -> bool) -> Warnings {
+        let mut found = Warnings { racy: vec![false; self.cells.count()], complete: true, ..Warnings::default() };
+        let simple = self.cells.are_variables() && !self.sync.orders_accesses() && !self.sync.has_methods();
+        let mut from = 0;
+        while from < until {
+            let mut to = (from + STRIDE).min(until);
+            if let Some(window) = self.window {
+                let next = from - from % window + window;
+                to = to.min(next);
+                if from.is_multiple_of(window) {
+                    self.memory.start_window(from as Time);
+                }
+            }
+            if simple {
+                self.stretch::<true>(from, to, &mut found)
+            } else {
+                self.stretch::<false>(from, to, &mut found)
+            }
+            if self.clocks.wants_collection() {
+                let (sync, memory) = (&self.sync, &self.memory);
+                self.clocks.collect(sync.root_count() + memory.root_count(), |mark| {
+                    sync.roots(mark);
+                    memory.roots(mark);
+                });
+            }
+            if from / TICK != to / TICK && !tick(to) {
+                found.complete = to == until;
+                break;
+            }
+            from = to;
+        }
+        found.memory = self.clocks.memory() + self.memory.memory();
+        found
+    }
+
+    /// `SIMPLE`: cells are variables, and plain accesses take part in nothing but races.
+    fn stretch<const SIMPLE: bool>(&mut self, from: usize, to: usize, found: &mut Warnings) {
+        let ops = &self.trace.events.ops()[from..to];
+        let threads = &self.trace.events.threads()[from..to];
+        let targets = &self.trace.events.targets()[from..to];
+        for (i, ((&op, &thread), &target)) in ops.iter().zip(threads).zip(targets).enumerate() {
+            let number = from + i;
+            let time = number as Time + 1;
+            let slot = self.clocks.slot(thread);
+            let cell = target as usize;
+            let races = match op {
+                Op::Read if SIMPLE => self.memory.read(&mut self.clocks, slot, time, cell),
+                Op::Write if SIMPLE => self.memory.write(&mut self.clocks, slot, time, cell),
+                Op::Acquire | Op::Release if SIMPLE => {
+                    let event = snag_trace::events::Event::new(thread, op, target);
+                    self.sync.event(&mut self.clocks, slot, number, &event);
+                    false
+                }
+                _ => self.any_event(slot, number, found),
+            };
+            if races {
+                if SIMPLE && Kind::of(op).is_some() {
+                    found.racy[cell] = true;
+                }
+                found.events.push(EventId(number as u32));
+            }
+        }
+    }
+
+    /// An event with everything that may come with it.
+    #[inline(never)]
+    fn any_event(&mut self, slot: Slot, number: usize, found: &mut Warnings) -> bool {
+        let event = self.trace.events.get(number);
+        let time = number as Time + 1;
+        self.sync.enter_event(&mut self.clocks, slot, &event);
+        let mut races = false;
+        match Kind::of(event.op) {
+            None => self.sync.event(&mut self.clocks, slot, number, &event),
+            Some(kind) => {
+                let touched = self.cells.of_event(number, event.target);
+                let ordered = self.sync.orders_accesses();
+                if ordered {
+                    for cell in touched.clone() {
+                        self.sync.before_access(&mut self.clocks, slot, &event, cell);
+                    }
+                }
+                self.memory.arrive(&self.clocks, slot, time);
+                // All cells are judged before any is performed: what the event itself reads must not count.
+                for cell in touched.clone() {
+                    if self.memory.races(&self.clocks, slot, cell, kind) {
+                        found.racy[cell] = true;
+                        races = true;
+                    }
+                }
+                for cell in touched {
+                    self.memory.record(&mut self.clocks, slot, time, cell, kind);
+                    if ordered {
+                        self.sync.after_access(&mut self.clocks, slot, time, &event, cell);
+                    }
+                }
+            }
+        }
+        self.sync.leave_event(&mut self.clocks, slot, time, &event);
+        races
+    }
+}
