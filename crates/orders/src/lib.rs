@@ -1,8 +1,9 @@
 //! Partial orders over a trace: HB, FHB and SHB by vector clocks; Eraser's locksets.
 //!
 //! One pass over the columns of a trace gives the events that race with an
-//! earlier one ([`warnings`]); a second one, only over the memory that raced,
-//! names the pairs and hands out a schedule for each ([`pairs`]).
+//! earlier one ([`warnings`]); a second one, only for the memory that raced,
+//! names the pairs ([`pairs`]); a third one hands out the clocks that are their
+//! schedules ([`take_schedules`]).
 
 pub mod clocks;
 mod epochs;
@@ -15,4 +16,4 @@ mod sync;
 mod vectors;
 
 pub use pairs::{Found, Limits, LocationPair};
-pub use run::{Order, Variant, Warnings, pairs, warnings};
+pub use run::{Order, Variant, Warnings, pairs, take_schedules, warnings};

@@ -49,8 +49,14 @@ pub struct Found {
 }
 
 impl Found {
+    /// Nothing was found.
+    pub fn nothing(complete: bool) -> Found {
+        Found { complete, ..Found::default() }
+    }
+
     /// What must happen before both events of a pair can be next: of every
     /// thread, the events before the given one. Feasible if the pair is an SHB race.
+    /// `None` unless [`crate::take_schedules`] has come that far.
     pub fn schedule(&self, trace: &Trace, pair: &LocationPair) -> Option<Vec<EventId>> {
         let first = self.times.get(&pair.first.0)?;
         let second = self.times.get(&pair.second.0)?;
@@ -123,7 +129,7 @@ impl<'t, M: Memory> Logged<'t, M> {
                 if racy { logs.len() as u32 } else { 0 }
             })
             .collect();
-        let found = Found { complete: true, ..Found::default() };
+        let found = Found::nothing(true);
         let known = HashMap::new();
         Logged { inner, trace, cells, log_of, logs, limits, floor: 0, known, found, start: 0 }
     }

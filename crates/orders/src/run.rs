@@ -128,8 +128,8 @@ pub struct Warnings {
     pub racy: Vec<bool>,
     /// Bytes the pass needed for clocks and histories.
     pub memory: usize,
-    /// False if it was told to stop before the end.
-    pub complete: bool,
+    /// How many events it looked at: all, unless it was told to stop.
+    pub done: usize,
 }
 
 /// Finds the events that race with an earlier one. `tick` is told the number of
@@ -152,48 +152,53 @@ pub fn warnings(
     }
 }
 
-/// Names the racing pairs on the cells where a first pass found races, and, for
-/// each, the clocks from which its schedule is read off.
+/// Names the racing pairs on the cells where a first pass found races, as far as
+/// that pass came.
 pub fn pairs(
     trace: &Trace,
     cells: &Cells,
     order: Order,
-    racy: &[bool],
+    warnings: &Warnings,
     window: Option<usize>,
     limits: Limits,
     tick: &mut dyn FnMut(usize) -> bool,
 ) -> Found {
     let n = cells.count();
-    let mut found = match order {
-        Order::Hb => logged(trace, cells, Epochs::<false>::new(n), racy, window, limits, tick),
-        Order::Shb => logged(trace, cells, Epochs::<true>::new(n), racy, window, limits, tick),
-        Order::Fhb => logged(trace, cells, Forced::new(n), racy, window, limits, tick),
-    };
-    // Schedules are always closed under SHB: that is what makes them feasible.
+    match order {
+        Order::Hb => logged(trace, cells, Epochs::<false>::new(n), warnings, window, limits, tick),
+        Order::Shb => logged(trace, cells, Epochs::<true>::new(n), warnings, window, limits, tick),
+        Order::Fhb => logged(trace, cells, Forced::new(n), warnings, window, limits, tick),
+    }
+}
+
+/// Takes down the clocks from which the schedules of pairs are read off. They
+/// are those of SHB whatever order found the pairs: that is what makes them feasible.
+pub fn take_schedules(trace: &Trace, cells: &Cells, found: &mut Found, tick: &mut dyn FnMut(usize) -> bool) {
     let mut wanted: Vec<u32> = found.pairs.iter().flat_map(|p| [p.first.0, p.second.0]).collect();
     wanted.sort_unstable();
     wanted.dedup();
-    let mut pass =
-        Pass::new(trace, cells, Capture::new(Epochs::<true>::new(n), wanted, trace.tables.thread_count()), None);
-    let until = found.pairs.iter().map(|p| p.second.index() + 1).max().unwrap_or(0);
-    found.complete &= pass.run_until(until, tick).complete;
+    let until = wanted.last().map_or(0, |&last| last as usize + 1);
+    let memory = Capture::new(Epochs::<true>::new(cells.count()), wanted, trace.tables.thread_count());
+    let mut pass = Pass::new(trace, cells, memory, None);
+    found.complete &= pass.run_until(until, tick).done == until;
     found.times = pass.memory.into_times();
-    found
 }
 
 fn logged<M: Memory>(
     trace: &Trace,
     cells: &Cells,
     memory: M,
-    racy: &[bool],
+    warnings: &Warnings,
     window: Option<usize>,
     limits: Limits,
     tick: &mut dyn FnMut(usize) -> bool,
 ) -> Found {
-    let mut pass = Pass::new(trace, cells, Logged::new(memory, trace, cells, racy, limits), window);
-    let complete = pass.run(tick).complete;
+    let mut pass = Pass::new(trace, cells, Logged::new(memory, trace, cells, &warnings.racy, limits), window);
+    // Nothing races after the last warning.
+    let until = warnings.events.last().map_or(0, |e| e.index() + 1);
+    let done = pass.run_until(until, tick).done;
     let mut found = pass.memory.into_found();
-    found.complete &= complete;
+    found.complete &= done == until && warnings.done == trace.len();
     found
 }
 
@@ -235,7 +240,7 @@ impl<'t, M: Memory> Pass<'t, M> {
     }
 
     fn run_until(&mut self, until: usize, tick: &mut dyn FnMut(usize) -> bool) -> Warnings {
-        let mut found = Warnings { racy: vec![false; self.cells.count()], complete: true, ..Warnings::default() };
+        let mut found = Warnings { racy: vec![false; self.cells.count()], ..Warnings::default() };
         let simple = self.cells.are_variables() && !self.sync.orders_accesses() && !self.sync.has_methods();
         let mut from = 0;
         while from < until {
@@ -259,12 +264,13 @@ impl<'t, M: Memory> Pass<'t, M> {
                     memory.roots(mark);
                 });
             }
-            if from / TICK != to / TICK && !tick(to) {
-                found.complete = to == until;
+            let stop = from / TICK != to / TICK && !tick(to);
+            from = to;
+            if stop {
                 break;
             }
-            from = to;
         }
+        found.done = from;
         found.memory = self.clocks.memory() + self.memory.memory();
         found
     }

@@ -1,5 +1,5 @@
 use snag_schedule::{Level, Schedule};
-use snag_trace::{EventId, LockId, Trace};
+use snag_trace::{EventId, LockId};
 use std::time::Duration;
 
 /// The engines that exist. Adding one is a line here and a line in [`Engine::ALL`].
@@ -190,9 +190,4 @@ pub struct Analysis {
     pub deadlocks: Vec<Deadlock>,
     /// What was not proved, if asked for.
     pub candidates: Vec<Candidate>,
-}
-
-/// Runs the engines over a trace and proves what they find.
-pub fn analyse(_trace: &Trace, _options: &Options, _progress: &dyn Progress) -> Analysis {
-    Analysis::default()
 }

@@ -4,6 +4,12 @@
 //! prints and no engine is trusted: what leaves this crate as a [`Race`] has a
 //! witness that the checker accepted.
 
+mod analyse;
 mod analysis;
+mod held;
+mod memory;
 
-pub use analysis::{Analysis, Candidate, Deadlock, Engine, EngineReport, Options, Progress, Quiet, Race, analyse};
+pub use analyse::analyse;
+pub use analysis::{Analysis, Candidate, Deadlock, Engine, EngineReport, Options, Progress, Quiet, Race};
+pub use held::held_locks;
+pub use memory::peak_memory;

@@ -1,0 +1,276 @@
+//! From engine to finding.
+//!
+//! Every engine goes the same way: a first pass for its warnings, a second one
+//! that names the pairs, a schedule for each pair, and the independent checker,
+//! which has the last word. What it refuses, or what there was no time for, is
+//! at most a candidate.
+
+use crate::analysis::{Analysis, Candidate, Engine, EngineReport, Options, Progress, Race};
+use crate::held::held_locks;
+use crate::memory::peak_memory;
+use snag_orders::{Found, Limits, LocationPair, Order, Variant, Warnings};
+use snag_schedule::{Checker, Level, Schedule};
+use snag_trace::{Cells, EventId, Trace};
+use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// After the budget is used up or the user interrupts, what was found may still be proved for this long.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Runs the engines over a trace and proves what they find.
+pub fn analyse(trace: &Trace, options: &Options, progress: &dyn Progress) -> Analysis {
+    let cells = Cells::of(trace);
+    let mut work = Work {
+        trace,
+        cells: &cells,
+        options,
+        progress,
+        deadline: options.budget.map(|budget| Instant::now() + budget),
+        checker: None,
+        analysis: Analysis::default(),
+    };
+    let mut engines: Vec<Engine> = Vec::new();
+    for &engine in &options.engines {
+        let engine = if engine == Engine::Auto { Engine::Shb } else { engine };
+        if !engines.contains(&engine) {
+            engines.push(engine);
+        }
+    }
+    for engine in engines {
+        work.engine(engine);
+    }
+    work.analysis
+}
+
+/// One analysis on its way.
+struct Work<'a> {
+    trace: &'a Trace,
+    cells: &'a Cells,
+    options: &'a Options,
+    progress: &'a dyn Progress,
+    deadline: Option<Instant>,
+    /// Made when the first proof is needed.
+    checker: Option<Checker<'a>>,
+    analysis: Analysis,
+}
+
+/// A pair on its way to become a finding.
+struct Claim {
+    pair: LocationPair,
+    /// A schedule to try, or why there is none.
+    proposal: Result<Schedule, String>,
+}
+
+impl<'a> Work<'a> {
+    fn engine(&mut self, engine: Engine) {
+        let started = Instant::now();
+        let order = match engine {
+            Engine::Hb | Engine::HbVc => Order::Hb,
+            Engine::Fhb => Order::Fhb,
+            Engine::Shb | Engine::ShbVc | Engine::Auto => Order::Shb,
+            Engine::Lockset => return self.lockset(started),
+        };
+        let variant = match engine {
+            Engine::HbVc | Engine::ShbVc => Variant::Vectors,
+            _ => Variant::Epochs,
+        };
+        let warnings = self.warnings(engine, order, variant);
+        let first_pass = started.elapsed();
+        let mut found = self.pairs(engine, order, &warnings);
+        let location_pairs = self.location_pairs(&found);
+        let mut complete = found.complete;
+        if self.options.prove && !found.pairs.is_empty() {
+            let claims = match order {
+                Order::Hb => self.claims_of_hb(engine, found),
+                _ => {
+                    self.take_schedules(engine, &mut found);
+                    found.pairs.iter().map(|pair| self.claim(&found, pair)).collect()
+                }
+            };
+            complete &= self.prove(engine, claims);
+        }
+        self.analysis.engines.push(EngineReport {
+            engine,
+            seconds: started.elapsed().as_secs_f64(),
+            events_per_second: warnings.done as f64 / first_pass.as_secs_f64().max(1e-9),
+            peak_memory_bytes: peak_memory().max(warnings.memory as u64),
+            warnings: warnings.events.len() as u64,
+            location_pairs,
+            complete,
+        });
+    }
+
+    fn warnings(&self, engine: Engine, order: Order, variant: Variant) -> Warnings {
+        self.progress.phase(&format!("{}: looking for races", engine.name()), self.trace.len() as u64);
+        let window = self.options.window;
+        snag_orders::warnings(self.trace, self.cells, order, variant, window, &mut |done| {
+            self.progress.advance(done as u64);
+            !self.out_of_time()
+        })
+    }
+
+    /// Naming what was found takes no longer than finding it and is not cut short.
+    fn pairs(&self, engine: Engine, order: Order, warnings: &Warnings) -> Found {
+        if warnings.events.is_empty() {
+            return Found::nothing(warnings.done == self.trace.len());
+        }
+        self.progress.phase(&format!("{}: naming pairs", engine.name()), self.trace.len() as u64);
+        let limits = Limits { all_pairs: self.options.all_pairs, ..Limits::default() };
+        let window = self.options.window;
+        snag_orders::pairs(self.trace, self.cells, order, warnings, window, limits, &mut |done| {
+            self.progress.advance(done as u64);
+            true
+        })
+    }
+
+    fn take_schedules(&self, engine: Engine, found: &mut Found) {
+        self.progress.phase(&format!("{}: finding schedules", engine.name()), self.trace.len() as u64);
+        snag_orders::take_schedules(self.trace, self.cells, found, &mut |done| {
+            self.progress.advance(done as u64);
+            true
+        });
+    }
+
+    fn location_pairs(&self, found: &Found) -> u64 {
+        if !self.options.all_pairs {
+            return found.pairs.len() as u64;
+        }
+        found.pairs.iter().map(|pair| Found::key(self.trace, pair)).collect::<HashSet<_>>().len() as u64
+    }
+
+    /// The clocks of both events make the schedule.
+    fn claim(&self, found: &Found, pair: &LocationPair) -> Claim {
+        let proposal = match found.schedule(self.trace, pair) {
+            Some(ends) => Ok(Schedule::Prefixes(ends)),
+            None => Err("stopped before a schedule was found".to_owned()),
+        };
+        Claim { pair: pair.clone(), proposal }
+    }
+
+    /// An HB race is schedulable under HB iff SHB has it too; a pair of locations
+    /// may have it in other events than those that HB saw first.
+    fn claims_of_hb(&self, engine: Engine, found: Found) -> Vec<Claim> {
+        let key = |pair: &LocationPair| match self.options.all_pairs {
+            true => (pair.first.0 as u64, pair.second.0 as u64),
+            false => Found::key(self.trace, pair),
+        };
+        let warnings = self.warnings(engine, Order::Shb, Variant::Epochs);
+        let mut provable = self.pairs(engine, Order::Shb, &warnings);
+        self.take_schedules(engine, &mut provable);
+        let by_key: HashMap<_, _> = provable.pairs.iter().map(|pair| (key(pair), pair)).collect();
+        let claims = found.pairs.into_iter().map(|pair| match by_key.get(&key(&pair)) {
+            Some(&schedulable) => {
+                let claim = self.claim(&provable, schedulable);
+                Claim { pair: LocationPair { count: pair.count, ..schedulable.clone() }, ..claim }
+            }
+            None => Claim { pair, proposal: Err("no schedule that respects happens-before shows it".to_owned()) },
+        });
+        claims.collect()
+    }
+
+    /// Checks the proposals on all cores. False if some could not be checked in time.
+    fn prove(&mut self, engine: Engine, claims: Vec<Claim>) -> bool {
+        let (trace, cells) = (self.trace, self.cells);
+        let checker = &*self.checker.get_or_insert_with(|| Checker::new(trace, cells));
+        let level = self.options.level.unwrap_or(engine.level());
+        let (progress, deadline) = (self.progress, self.deadline);
+        progress.phase(&format!("{}: proving", engine.name()), claims.len() as u64);
+        let late = late(progress, deadline);
+        let last_moment = Instant::now() + GRACE;
+        let stop = || late() && Instant::now() > last_moment;
+        let verdicts: Vec<Mutex<Option<Result<(), String>>>> = claims.iter().map(|_| Mutex::new(None)).collect();
+        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let worker = || {
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(claim) = claims.get(index) else { break };
+                if stop() {
+                    break;
+                }
+                let verdict = judge(checker, trace, claim, level);
+                *verdicts[index].lock().expect("no judge panics") = Some(verdict);
+                progress.advance(done.fetch_add(1, Ordering::Relaxed) as u64 + 1);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..self.options.jobs.min(claims.len()) {
+                scope.spawn(worker);
+            }
+            worker();
+        });
+        let verdicts: Vec<_> = verdicts.into_iter().map(|v| v.into_inner().expect("no judge panics")).collect();
+        let complete = verdicts.iter().all(Option::is_some);
+        self.file(engine, level, claims, verdicts);
+        complete
+    }
+
+    /// Proved claims become races, the others candidates if anyone wants them.
+    fn file(&mut self, engine: Engine, level: Level, claims: Vec<Claim>, verdicts: Vec<Option<Result<(), String>>>) {
+        let events = claims.iter().flat_map(|c| [c.pair.first, c.pair.second]).collect();
+        let mut held = held_locks(self.trace, events);
+        let mut locks = |event: EventId| held.get_mut(&event).cloned().unwrap_or_default();
+        let mut filed: Vec<(Claim, Option<Result<(), String>>)> = claims.into_iter().zip(verdicts).collect();
+        filed.sort_by_key(|(claim, _)| (claim.pair.second, claim.pair.first));
+        for (Claim { pair: LocationPair { first, second, count }, proposal }, verdict) in filed {
+            let (locks_first, locks_second) = (locks(first), locks(second));
+            let reason = match (verdict, proposal) {
+                (Some(Ok(())), Ok(witness)) => {
+                    let race = Race { engine, level, first, second, locks_first, locks_second, witness, count };
+                    self.analysis.races.push(race);
+                    continue;
+                }
+                (Some(Err(reason)), _) => reason,
+                _ => "not checked in time".to_owned(),
+            };
+            if self.options.candidates {
+                let candidate = Candidate { engine, first, second, locks_first, locks_second, count, reason };
+                self.analysis.candidates.push(candidate);
+            }
+        }
+    }
+
+    fn lockset(&mut self, started: Instant) {
+        self.progress.phase("lockset", self.trace.len() as u64);
+        let limits = Limits { all_pairs: self.options.all_pairs, ..Limits::default() };
+        let (warnings, found) = snag_orders::lockset::lockset(self.trace, self.cells, limits, &mut |done| {
+            self.progress.advance(done as u64);
+            !self.out_of_time()
+        });
+        let seconds = started.elapsed().as_secs_f64();
+        let (location_pairs, complete) = (self.location_pairs(&found), found.complete);
+        if self.options.candidates {
+            let reason = "no lock protects all accesses; locksets prove nothing";
+            let claims: Vec<Claim> =
+                found.pairs.into_iter().map(|pair| Claim { pair, proposal: Err(reason.to_owned()) }).collect();
+            let verdicts = claims.iter().map(|_| Some(Err(reason.to_owned()))).collect();
+            self.file(Engine::Lockset, Level::Writer, claims, verdicts);
+        }
+        self.analysis.engines.push(EngineReport {
+            engine: Engine::Lockset,
+            seconds,
+            events_per_second: self.trace.len() as f64 / seconds.max(1e-9),
+            peak_memory_bytes: peak_memory(),
+            warnings: warnings.len() as u64,
+            location_pairs,
+            complete,
+        });
+    }
+
+    fn out_of_time(&self) -> bool {
+        late(self.progress, self.deadline)()
+    }
+}
+
+/// Whether the budget is used up or the user wants to stop.
+fn late(progress: &dyn Progress, deadline: Option<Instant>) -> impl Fn() -> bool + Sync + Copy + '_ {
+    move || progress.cancelled() || deadline.is_some_and(|deadline| Instant::now() >= deadline)
+}
+
+fn judge(checker: &Checker, trace: &Trace, claim: &Claim, level: Level) -> Result<(), String> {
+    let schedule = claim.proposal.as_ref().map_err(String::clone)?;
+    checker
+        .check_race(schedule.iter(trace), claim.pair.first, claim.pair.second, level)
+        .map_err(|violation| format!("the schedule found was refused: {violation}"))
+}
