@@ -1,1 +1,28 @@
-//! Terminal text and machine output for findings
+//! Findings, printed.
+//!
+//! An engine computes, this crate prints: text for people ([`text`]), JSON
+//! ([`json`], the contract of `docs/json.md`), SARIF ([`sarif`]) and a web page
+//! ([`html`]), all from the same [`Findings`], trace by trace, to any
+//! [`std::io::Write`]. Nothing here reads flags or the environment, and no
+//! output is built in memory: a witness of ten million events is written as it is
+//! walked.
+
+pub mod compare;
+pub mod digest;
+pub mod findings;
+pub mod html;
+pub mod json;
+pub mod sarif;
+pub mod stats;
+pub mod suppress;
+pub mod text;
+
+mod columns;
+mod emit;
+mod number;
+mod place;
+mod words;
+
+pub use findings::{Findings, Report, Unread};
+pub use suppress::{Suppressed, Suppressions};
+pub use text::Style;

@@ -1,2 +1,71 @@
-//! Predictive data race detection from one run
-fn main() {}
+//! The command line of Snag.
+//!
+//! Parses flags and glues: reading is in `snag-trace`, prediction in
+//! `snag-predict`, checking in `snag-schedule`, printing in `snag-report`. This is
+//! the only place that looks at flags, the terminal and the environment.
+//!
+//! Exit status: 0 nothing found, 1 races or deadlocks found (or, for `verify`, a
+//! witness rejected), 2 error.
+
+mod cli;
+mod commands;
+mod context;
+mod failure;
+mod input;
+mod interrupt;
+mod memory;
+mod output;
+mod progress;
+mod survey;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+use cli::{Cli, Command};
+use commands::*;
+use context::Context;
+use failure::{Failure, Status};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let context = Context::new(&cli.global);
+    let result = match cli.command {
+        Command::Check(args) => check::run(&context, &args),
+        Command::Compare(args) => compare::run(&context, &args),
+        Command::Verify(args) => verify::run(&context, &args),
+        Command::Convert(args) => convert::run(&context, &args),
+        Command::Stats(args) => stats::run(&context, &args),
+        Command::Generate(args) => generate::run(&context, &args),
+        Command::Man(args) => pages::man(&args),
+        Command::Completions(args) => pages::completions(&args),
+    };
+    match result {
+        Ok(status) => status.into(),
+        // Whoever read our output has seen enough.
+        Err(Failure::OutputClosed(status)) => status.into(),
+        Err(Failure::Message(message)) => {
+            context.error(&message);
+            Status::Error.into()
+        }
+    }
+}
+
+/// Help and version go to standard output and are no error; anything else is bad usage.
+fn usage(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // A closed pipe is no reason to complain.
+            let _ = error.print();
+            Status::Clean.into()
+        }
+        _ => {
+            let text = error.render();
+            let prefix = if text.to_string().starts_with("error") { "snag: " } else { "" };
+            anstream::eprint!("{prefix}{}", text.ansi());
+            Status::Error.into()
+        }
+    }
+}

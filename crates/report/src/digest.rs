@@ -1,0 +1,301 @@
+//! A witness cut down to what explains it.
+//!
+//! Kept are, of each thread of the goal (the racing pair, or the acquires of a
+//! deadlock), its last few events and its last few synchronisations; the acquires
+//! of the locks it holds; its fork; the last write of the racing variable; and, for
+//! each kept event that takes something over from another thread, the event it
+//! takes it from: the release before an acquire, the write that a read sees, the
+//! notify, the post, the end of a joined thread. The rest is counted. The witness is
+//! walked once, from its end, and at most some dozens of rows are kept, however
+//! long it is.
+
+use snag_schedule::Schedule;
+use snag_trace::{EventId, LockId, Op, Tables, ThreadId, Trace, VarId, Variable};
+
+/// One row of a witness as it is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Row {
+    /// An event.
+    Event(EventId),
+    /// So many events that are not shown.
+    Gap(u64),
+}
+
+/// What a witness leads to.
+#[derive(Clone, Debug, Default)]
+pub struct Goal {
+    /// The events that come next after the witness.
+    pub events: Vec<EventId>,
+    /// Which locks are held there, and by whom.
+    pub held: Vec<(ThreadId, LockId)>,
+}
+
+/// Events kept at the end of each thread of the goal.
+const TAIL: usize = 3;
+/// Synchronisations kept of each thread of the goal, before its tail.
+const SYNCHRONISATIONS: usize = 4;
+
+/// The rows that explain how the goal is reached, in the order of the witness.
+pub fn digest(trace: &Trace, witness: &Schedule, goal: &Goal) -> Vec<Row> {
+    let mut walk = Walk::new(trace, goal);
+    let mut rest = backwards(trace, witness);
+    let mut rows = Vec::new();
+    let mut gap = 0;
+    let mut last_skipped = EventId(0);
+    let close = |rows: &mut Vec<Row>, gap: &mut u64, last_skipped: EventId| {
+        match std::mem::take(gap) {
+            0 => {}
+            1 => rows.push(Row::Event(last_skipped)),
+            n => rows.push(Row::Gap(n)),
+        };
+    };
+    while !walk.satisfied() {
+        let Some(event) = rest.next() else { break };
+        if walk.keeps(event) {
+            close(&mut rows, &mut gap, last_skipped);
+            rows.push(Row::Event(event));
+        } else {
+            gap += 1;
+            last_skipped = event;
+        }
+    }
+    for event in rest {
+        gap += 1;
+        last_skipped = event;
+    }
+    close(&mut rows, &mut gap, last_skipped);
+    rows.reverse();
+    rows
+}
+
+/// The events of a witness from the last to the first.
+fn backwards<'a>(trace: &'a Trace, witness: &'a Schedule) -> Box<dyn Iterator<Item = EventId> + 'a> {
+    match witness {
+        Schedule::List(events) => Box::new(events.iter().rev().copied()),
+        Schedule::Prefixes(ends) => {
+            let last = ends.iter().map(|end| end.index()).max().unwrap_or(0);
+            let threads = &trace.events.threads()[..last];
+            let inside = move |&i: &usize| i < ends[threads[i].index()].index();
+            Box::new((0..last).rev().filter(inside).map(EventId::new))
+        }
+    }
+}
+
+/// What the walk still looks for, going back.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Want {
+    /// The fork of a thread.
+    Fork(ThreadId),
+    /// The acquire by which a thread holds a lock.
+    Held(ThreadId, LockId),
+    /// The release that lets this thread acquire the lock.
+    Release(ThreadId, LockId),
+    /// The write that this thread's access sees, if it is not its own.
+    Seen(ThreadId, VarId),
+    /// The last write of a variable, whoever did it.
+    LastWrite(VarId),
+    /// The last event of a thread.
+    Last(ThreadId),
+    /// The post that this thread's wait takes.
+    Post(ThreadId, u32),
+    /// An event.
+    Exactly(EventId),
+}
+
+/// What became of a wish at an event.
+#[derive(PartialEq)]
+enum Answer {
+    Here,
+    Nowhere,
+    Earlier,
+}
+
+struct Walk<'a> {
+    trace: &'a Trace,
+    /// Threads of the goal: how many events and synchronisations are still to be kept.
+    threads: Vec<(ThreadId, usize, usize)>,
+    wants: Vec<Want>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(trace: &'a Trace, goal: &Goal) -> Walk<'a> {
+        let mut walk = Walk { trace, threads: Vec::new(), wants: Vec::new() };
+        for &event in &goal.events {
+            let (event, thread) = (trace.event(event), trace.thread_of(event));
+            walk.threads.push((thread, TAIL, SYNCHRONISATIONS));
+            walk.wants.push(Want::Fork(thread));
+            if event.op.touches_memory() {
+                walk.want(Want::LastWrite(VarId(event.target)));
+            }
+        }
+        for &(thread, lock) in &goal.held {
+            walk.want(Want::Held(thread, lock));
+        }
+        walk
+    }
+
+    fn want(&mut self, want: Want) {
+        if !self.wants.contains(&want) {
+            self.wants.push(want);
+        }
+    }
+
+    fn satisfied(&self) -> bool {
+        self.wants.is_empty() && self.threads.iter().all(|&(_, tail, syncs)| tail == 0 && syncs == 0)
+    }
+
+    fn keeps(&mut self, id: EventId) -> bool {
+        let (trace, index) = (self.trace, id.index());
+        let (op, thread) = (trace.events.ops()[index], trace.events.threads()[index]);
+        let mut keep = false;
+        let mut of_goal = false;
+        for (goal, tail, syncs) in &mut self.threads {
+            if *goal == thread {
+                of_goal = true;
+                if *tail > 0 {
+                    *tail -= 1;
+                    keep = true;
+                } else if synchronises(op) && *syncs > 0 {
+                    *syncs -= 1;
+                    keep = true;
+                }
+            }
+        }
+        self.wants.retain(|want| {
+            let answer = want.answer(trace, id);
+            keep |= answer == Answer::Here;
+            answer == Answer::Earlier
+        });
+        if keep && of_goal {
+            self.sources(id);
+        }
+        keep
+    }
+
+    /// What a kept event takes over from another thread is wanted too.
+    fn sources(&mut self, id: EventId) {
+        let event = self.trace.event(id);
+        let thread = event.thread;
+        match event.op {
+            Op::Acquire | Op::ReadAcquire => self.want(Want::Release(thread, LockId(event.target))),
+            Op::WaitEnd => self.want(Want::Release(thread, LockId(event.aux))),
+            Op::Wake if event.aux > 0 => self.want(Want::Exactly(EventId(event.aux - 1))),
+            Op::SemWait => self.want(Want::Post(thread, event.target)),
+            Op::Join => self.want(Want::Last(ThreadId(event.target))),
+            op if op.reads() => self.want(Want::Seen(thread, VarId(event.target))),
+            _ => {}
+        }
+    }
+}
+
+impl Want {
+    fn answer(self, trace: &Trace, id: EventId) -> Answer {
+        let events = &trace.events;
+        let (op, thread, target) =
+            (events.ops()[id.index()], events.threads()[id.index()], events.targets()[id.index()]);
+        // Looked for up to the next of its kind; one of the thread's own hands nothing over.
+        let from_another = |found: bool, by: ThreadId| match found {
+            false => Answer::Earlier,
+            true if thread == by => Answer::Nowhere,
+            true => Answer::Here,
+        };
+        let here = |found: bool| if found { Answer::Here } else { Answer::Earlier };
+        match self {
+            Want::Fork(forked) => here(op == Op::Fork && target == forked.0),
+            Want::Held(holder, lock) => here(thread == holder && takes(trace, id) == Some(lock)),
+            Want::Release(taker, lock) => from_another(gives_up(trace, id) == Some(lock), taker),
+            Want::Seen(reader, variable) => {
+                from_another(op.writes() && overlap(&trace.tables, VarId(target), variable), reader)
+            }
+            Want::LastWrite(variable) => here(op.writes() && overlap(&trace.tables, VarId(target), variable)),
+            Want::Last(joined) => here(thread == joined),
+            Want::Post(waiter, semaphore) => from_another(op == Op::SemPost && target == semaphore, waiter),
+            Want::Exactly(event) => here(event == id),
+        }
+    }
+}
+
+/// The lock an event takes.
+pub(crate) fn takes(trace: &Trace, id: EventId) -> Option<LockId> {
+    match trace.events.ops()[id.index()] {
+        Op::Acquire | Op::ReadAcquire => Some(LockId(trace.events.targets()[id.index()])),
+        Op::WaitEnd => Some(LockId(trace.events.aux(id.index()))),
+        _ => None,
+    }
+}
+
+/// The lock an event gives up.
+pub(crate) fn gives_up(trace: &Trace, id: EventId) -> Option<LockId> {
+    match trace.events.ops()[id.index()] {
+        Op::Release | Op::ReadRelease => Some(LockId(trace.events.targets()[id.index()])),
+        Op::WaitBegin => Some(LockId(trace.events.aux(id.index()))),
+        _ => None,
+    }
+}
+
+fn synchronises(op: Op) -> bool {
+    !matches!(op, Op::Read | Op::Write | Op::MethodBegin | Op::MethodEnd | Op::Branch | Op::Let | Op::Mark)
+        && !matches!(op, Op::Alloc | Op::Free)
+}
+
+fn overlap(tables: &Tables, a: VarId, b: VarId) -> bool {
+    if a == b {
+        return true;
+    }
+    match (tables.variable(a), tables.variable(b)) {
+        (Variable::Range { address: a, size: n }, Variable::Range { address: b, size: m }) => {
+            // Ranges do not wrap around, so their last bytes exist.
+            a <= b + (m - 1) && b <= a + (n - 1)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::tests::std_trace;
+
+    fn shown(trace: &Trace, witness: &Schedule, goal: &[u32]) -> Vec<Row> {
+        let goal = Goal { events: goal.iter().map(|&e| EventId(e)).collect(), held: Vec::new() };
+        digest(trace, witness, &goal)
+    }
+
+    #[test]
+    fn a_long_witness_keeps_the_fork_the_sources_and_the_tails() {
+        let mut text = String::from("T0|fork(T1)|\nT0|w(x)|\nT0|acq(l)|\nT0|rel(l)|\n");
+        for _ in 0..1000 {
+            text += "T0|w(y)|\n";
+        }
+        text += "T1|acq(l)|\nT1|r(z)|\nT1|r(z)|\nT1|rel(l)|\nT1|r(x)|\nT0|w(x)|\n";
+        let trace = std_trace(&text);
+        let n = trace.len() as u32;
+        let (first, second) = (n - 2, n - 1);
+        let rows = shown(&trace, &Schedule::List((0..first).map(EventId).collect()), &[first, second]);
+        let events = |list: &[u32]| -> Vec<Row> { list.iter().map(|&e| Row::Event(EventId(e))).collect() };
+        let mut expected = events(&[0, 1, 2, 3]);
+        expected.push(Row::Gap(997));
+        expected.extend(events(&(1001..first).collect::<Vec<_>>()));
+        assert_eq!(rows, expected);
+        // The same events as prefixes give the same rows.
+        let prefixes = Schedule::Prefixes(vec![EventId(second), EventId(first)]);
+        assert_eq!(shown(&trace, &prefixes, &[first, second]), expected);
+    }
+
+    #[test]
+    fn one_hidden_event_is_shown_instead_of_a_gap_of_one() {
+        let trace = std_trace("T1|w(y)|\nT1|w(y)|\nT1|w(y)|\nT1|w(y)|\nT1|w(x)|\nT0|w(x)|\n");
+        let witness = Schedule::List((0..4).map(EventId).collect());
+        assert!(shown(&trace, &witness, &[4, 5]).iter().all(|row| matches!(row, Row::Event(_))));
+    }
+
+    #[test]
+    fn ranges_overlap_if_they_share_a_byte() {
+        let mut tables = Tables::new();
+        let a = tables.variable_range(8, 4);
+        let b = tables.variable_range(11, 1);
+        let c = tables.variable_range(12, u64::MAX - 11);
+        assert!(overlap(&tables, a, b) && overlap(&tables, b, a));
+        assert!(!overlap(&tables, a, c) && !overlap(&tables, c, b));
+    }
+}

@@ -1,0 +1,38 @@
+//! What every kind of report is made from.
+
+use crate::suppress::Suppressed;
+use snag_predict::Analysis;
+use snag_trace::Trace;
+use std::io;
+
+/// Everything that is said about one trace.
+#[derive(Clone, Copy)]
+pub struct Findings<'a> {
+    /// The trace as the user named it.
+    pub path: &'a str,
+    /// Its events and names.
+    pub trace: &'a Trace,
+    /// What was found in it, without what was suppressed.
+    pub analysis: &'a Analysis,
+    /// What suppressions took away; `None` if there were no suppressions to apply.
+    pub suppressed: Option<&'a [Suppressed]>,
+}
+
+/// A trace that could not be analysed. A report that leaves it out says so.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unread {
+    /// The trace as the user named it.
+    pub path: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+/// One invocation's report, in whatever form: traces one by one, then the end.
+pub trait Report {
+    /// Writes what was found in the next trace.
+    fn trace(&mut self, findings: &Findings) -> io::Result<()>;
+
+    /// Ends the report; it is whole only after this. `unread` are the traces
+    /// that the user named and that are missing above.
+    fn finish(&mut self, unread: &[Unread]) -> io::Result<()>;
+}

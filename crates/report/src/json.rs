@@ -1,0 +1,200 @@
+//! Findings as JSON, version 1: the format of `docs/json.md` and `docs/findings.schema.json`.
+//!
+//! People script against it, so changes are additions. A witness is written
+//! number by number as it is walked.
+
+use crate::emit::Emitter;
+use crate::findings::{Findings, Report, Unread};
+use crate::suppress::Suppressed;
+use crate::{digest, words};
+use snag_predict::{Candidate, Deadlock, EngineReport, Race};
+use snag_schedule::Schedule;
+use snag_trace::{EventId, LockId, Trace};
+use std::io::{self, Write};
+
+/// Writes one JSON object per invocation.
+pub struct Json<W: Write> {
+    json: Emitter<W>,
+    begun: bool,
+}
+
+impl<W: Write> Json<W> {
+    /// Writes to `out`, which should be buffered.
+    pub fn new(out: W) -> Json<W> {
+        Json { json: Emitter::new(out, 4), begun: false }
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        if !std::mem::replace(&mut self.begun, true) {
+            self.json.object()?;
+            self.json.integer_at("snag", 1)?;
+            self.json.array_at("traces")?;
+        }
+        Ok(())
+    }
+}
+
+impl<W: Write> Report for Json<W> {
+    fn trace(&mut self, findings: &Findings) -> io::Result<()> {
+        self.begin()?;
+        let Findings { path, trace, analysis, suppressed } = *findings;
+        let json = &mut self.json;
+        json.object()?;
+        json.string_at("path", path)?;
+        json.integer_at("events", trace.len() as u64)?;
+        json.integer_at("threads", trace.tables.thread_count() as u64)?;
+        json.integer_at("locks", trace.tables.lock_count() as u64)?;
+        json.integer_at("variables", trace.tables.variable_count() as u64)?;
+        json.array_at("engines")?;
+        for report in &analysis.engines {
+            engine(json, report)?;
+        }
+        json.end()?;
+        json.array_at("races")?;
+        for (number, item) in (1..).zip(&analysis.races) {
+            race(json, trace, number, item)?;
+        }
+        json.end()?;
+        json.array_at("deadlocks")?;
+        for (number, item) in (1..).zip(&analysis.deadlocks) {
+            deadlock(json, trace, number, item)?;
+        }
+        json.end()?;
+        json.array_at("candidates")?;
+        for (number, item) in (1..).zip(&analysis.candidates) {
+            candidate(json, trace, number, item)?;
+        }
+        json.end()?;
+        if let Some(suppressed) = suppressed {
+            json.array_at("suppressed")?;
+            for item in suppressed {
+                suppression(json, item)?;
+            }
+            json.end()?;
+        }
+        json.end()
+    }
+
+    fn finish(&mut self, unread: &[Unread]) -> io::Result<()> {
+        self.begin()?;
+        let json = &mut self.json;
+        json.end()?;
+        json.unread(unread)?;
+        json.end()?;
+        json.finish()
+    }
+}
+
+fn engine<W: Write>(json: &mut Emitter<W>, report: &EngineReport) -> io::Result<()> {
+    json.object()?;
+    json.string_at("name", report.engine.name())?;
+    json.float_at("seconds", report.seconds)?;
+    json.float_at("events_per_second", report.events_per_second)?;
+    json.integer_at("peak_memory_bytes", report.peak_memory_bytes)?;
+    json.integer_at("warnings", report.warnings)?;
+    json.integer_at("location_pairs", report.location_pairs)?;
+    json.boolean_at("complete", report.complete)?;
+    json.end()
+}
+
+fn race<W: Write>(json: &mut Emitter<W>, trace: &Trace, number: u64, race: &Race) -> io::Result<()> {
+    json.object()?;
+    json.string_at("id", &format!("R{number}"))?;
+    json.string_at("engine", race.engine.name())?;
+    json.string_at("level", race.level.word())?;
+    access(json, "first", trace, race.first)?;
+    access(json, "second", trace, race.second)?;
+    locks(json, "locks_first", trace, &race.locks_first)?;
+    locks(json, "locks_second", trace, &race.locks_second)?;
+    proof(json, trace, &race.witness)?;
+    json.integer_at("count", race.count)?;
+    json.end()
+}
+
+fn candidate<W: Write>(json: &mut Emitter<W>, trace: &Trace, number: u64, pair: &Candidate) -> io::Result<()> {
+    json.object()?;
+    json.string_at("id", &format!("C{number}"))?;
+    json.string_at("engine", pair.engine.name())?;
+    json.string_at("level", pair.engine.level().word())?;
+    access(json, "first", trace, pair.first)?;
+    access(json, "second", trace, pair.second)?;
+    locks(json, "locks_first", trace, &pair.locks_first)?;
+    locks(json, "locks_second", trace, &pair.locks_second)?;
+    for nothing in ["witness", "reads"] {
+        json.array_at(nothing)?;
+        json.end()?;
+    }
+    json.boolean_at("verified", false)?;
+    json.integer_at("count", pair.count)?;
+    json.string_at("reason", &pair.reason)?;
+    json.end()
+}
+
+fn deadlock<W: Write>(json: &mut Emitter<W>, trace: &Trace, number: u64, deadlock: &Deadlock) -> io::Result<()> {
+    json.object()?;
+    json.string_at("id", &format!("D{number}"))?;
+    json.string_at("engine", deadlock.engine.name())?;
+    json.string_at("level", deadlock.level.word())?;
+    json.array_at("pending")?;
+    for &event in &deadlock.pending {
+        json.object()?;
+        place(json, trace, event)?;
+        json.string_at("lock", digest::takes(trace, event).map_or("", |lock| trace.tables.lock_name(lock)))?;
+        site(json, trace, event)?;
+        json.end()?;
+    }
+    json.end()?;
+    proof(json, trace, &deadlock.witness)?;
+    json.end()
+}
+
+fn access<W: Write>(json: &mut Emitter<W>, key: &str, trace: &Trace, event: EventId) -> io::Result<()> {
+    json.object_at(key)?;
+    place(json, trace, event)?;
+    json.string_at("variable", &words::target(trace, event))?;
+    site(json, trace, event)?;
+    json.end()
+}
+
+fn place<W: Write>(json: &mut Emitter<W>, trace: &Trace, event: EventId) -> io::Result<()> {
+    json.integer_at("event", event.0.into())?;
+    json.string_at("thread", trace.tables.thread_name(trace.thread_of(event)))?;
+    json.string_at("op", trace.events.ops()[event.index()].word())
+}
+
+fn site<W: Write>(json: &mut Emitter<W>, trace: &Trace, event: EventId) -> io::Result<()> {
+    json.string_at("location", &words::location(trace, event))?;
+    json.array_at("stack")?;
+    json.end()
+}
+
+fn locks<W: Write>(json: &mut Emitter<W>, key: &str, trace: &Trace, locks: &[LockId]) -> io::Result<()> {
+    json.array_at(key)?;
+    for &lock in locks {
+        json.string(trace.tables.lock_name(lock))?;
+    }
+    json.end()
+}
+
+/// The witness and what is known about it. Whatever has a witness was verified:
+/// the pipeline hands out nothing else.
+fn proof<W: Write>(json: &mut Emitter<W>, trace: &Trace, witness: &Schedule) -> io::Result<()> {
+    json.array_at("witness")?;
+    for event in witness.iter(trace) {
+        json.integer(event.0.into())?;
+    }
+    json.end()?;
+    json.array_at("reads")?;
+    json.end()?;
+    json.boolean_at("verified", true)
+}
+
+fn suppression<W: Write>(json: &mut Emitter<W>, item: &Suppressed) -> io::Result<()> {
+    json.object()?;
+    json.integer_at("line", item.line)?;
+    json.string_at("suppression", &item.text)?;
+    json.integer_at("races", item.races)?;
+    json.integer_at("deadlocks", item.deadlocks)?;
+    json.integer_at("candidates", item.candidates)?;
+    json.end()
+}

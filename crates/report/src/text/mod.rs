@@ -1,0 +1,314 @@
+//! Findings as text for a tired engineer.
+//!
+//! Each finding has a headline that stands alone, the accesses with what is held
+//! there, what was proved, and the witness as a table; each engine ends with one
+//! line of summary. What a trace calls things is printed in full outside the table.
+
+mod fit;
+mod style;
+mod table;
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub(crate) use fit::{display_width, pad_left, pad_right};
+pub use style::Style;
+
+use crate::digest::{Goal, Row, digest};
+use crate::findings::{Findings, Report, Unread};
+use crate::number::{counted, seconds};
+use crate::suppress::Suppressed;
+use crate::{digest, words};
+use snag_predict::{Analysis, Candidate, Deadlock, EngineReport, Race};
+use snag_schedule::Schedule;
+use snag_trace::{EventId, LockId, ThreadId, Trace};
+use std::collections::HashMap;
+use std::io::{self, Write};
+use table::Table;
+
+/// Writes text.
+pub struct Text<W> {
+    out: W,
+    style: Style,
+}
+
+/// How far everything below a headline is indented.
+const INDENT: &str = "    ";
+
+impl<W: Write> Text<W> {
+    /// Writes to `out`, which should be buffered.
+    pub fn new(out: W, style: Style) -> Text<W> {
+        Text { out, style }
+    }
+}
+
+impl<W: Write> Report for Text<W> {
+    fn trace(&mut self, findings: &Findings) -> io::Result<()> {
+        let Findings { path, trace, analysis, suppressed } = *findings;
+        let mut writer = TraceText { out: &mut self.out, style: &self.style, trace };
+        if self.style.headings {
+            writeln!(writer.out, "{}\n", self.style.bold(format_args!("== {} ==", words::clean(path))))?;
+        }
+        for (number, race) in (1..).zip(&analysis.races) {
+            writer.race(number, race)?;
+        }
+        for (number, deadlock) in (1..).zip(&analysis.deadlocks) {
+            writer.deadlock(number, deadlock)?;
+        }
+        for (number, candidate) in (1..).zip(&analysis.candidates) {
+            writer.candidate(number, candidate)?;
+        }
+        if !self.style.quiet {
+            for report in &analysis.engines {
+                writer.summary(report, analysis)?;
+            }
+            for item in suppressed.unwrap_or_default() {
+                writeln!(writer.out, "{}", suppressed_line(item))?;
+            }
+            if self.style.headings {
+                writeln!(writer.out)?;
+            }
+        }
+        self.out.flush()
+    }
+
+    fn finish(&mut self, unread: &[Unread]) -> io::Result<()> {
+        for Unread { path, message } in unread {
+            writeln!(self.out, "{}: not analysed: {}", words::clean(path), words::clean(message))?;
+        }
+        self.out.flush()
+    }
+}
+
+/// What is said about one trace.
+struct TraceText<'a, W> {
+    out: &'a mut W,
+    style: &'a Style,
+    trace: &'a Trace,
+}
+
+impl<W: Write> TraceText<'_, W> {
+    fn race(&mut self, number: u64, race: &Race) -> io::Result<()> {
+        let headline = race_headline(self.trace, race.first, race.second);
+        self.headline(&format!("R{number}"), &headline)?;
+        self.accesses(race.first, race.second, &race.locks_first, &race.locks_second)?;
+        self.line(&guarantee(race.engine.name(), race.level.word()))?;
+        self.line(&pair_count(race.count))?;
+        let goal = race_goal(self.trace, race);
+        self.witness(&race.witness, &goal, |_| "race".to_owned())
+    }
+
+    fn deadlock(&mut self, number: u64, deadlock: &Deadlock) -> io::Result<()> {
+        let trace = self.trace;
+        self.headline(&format!("D{number}"), &deadlock_headline(trace, deadlock))?;
+        let holders = holders(trace, deadlock);
+        for (&event, holders) in deadlock.pending.iter().zip(&holders) {
+            self.line(&waiting(trace, event, holders))?;
+        }
+        self.line(&guarantee(deadlock.engine.name(), deadlock.level.word()))?;
+        let goal = deadlock_goal(trace, deadlock, &holders);
+        self.witness(&deadlock.witness, &goal, |_| "waits".to_owned())
+    }
+
+    fn candidate(&mut self, number: u64, pair: &Candidate) -> io::Result<()> {
+        let headline = candidate_headline(self.trace, pair);
+        let id = format!("C{number}");
+        writeln!(
+            self.out,
+            "{}  {}",
+            self.style.warn(format_args!("{id}")),
+            self.style.bold(format_args!("{headline}"))
+        )?;
+        self.accesses(pair.first, pair.second, &pair.locks_first, &pair.locks_second)?;
+        self.line(&format!("believed by {}, not proved: {}", pair.engine.name(), words::clean(&pair.reason)))?;
+        self.line(&pair_count(pair.count))?;
+        writeln!(self.out)
+    }
+
+    fn headline(&mut self, id: &str, text: &str) -> io::Result<()> {
+        writeln!(self.out, "{}  {}", self.style.alarm(format_args!("{id}")), self.style.bold(format_args!("{text}")))
+    }
+
+    fn line(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.out, "{INDENT}{text}")
+    }
+
+    fn accesses(&mut self, first: EventId, second: EventId, locks: &[LockId], more: &[LockId]) -> io::Result<()> {
+        let rows = [(first, locks), (second, more)].map(|(event, locks)| {
+            let place = match self.trace.location_of(event) {
+                "" => format!("event {}", event.0),
+                location => format!("{} (event {})", words::clean(location), event.0),
+            };
+            let thread = words::thread(self.trace, event).into_owned();
+            (thread, words::operation(self.trace, event), format!("at {place}, {}", words::holding(self.trace, locks)))
+        });
+        let thread = rows.iter().map(|row| display_width(&row.0)).max().unwrap_or(0);
+        let operation = rows.iter().map(|row| display_width(&row.1)).max().unwrap_or(0);
+        for (name, op, rest) in &rows {
+            self.line(&format!("{}  {}  {rest}", pad_right(name, thread), pad_right(op, operation)))?;
+        }
+        Ok(())
+    }
+
+    /// The witness as a table; nothing if it is empty, as the accesses were printed already.
+    fn witness(&mut self, witness: &Schedule, goal: &Goal, mark: impl Fn(EventId) -> String) -> io::Result<()> {
+        let digest = if self.style.full { Vec::new() } else { digest(self.trace, witness, goal) };
+        let rows = || -> Box<dyn Iterator<Item = Row> + '_> {
+            if self.style.full {
+                Box::new(witness.iter(self.trace).map(Row::Event))
+            } else {
+                Box::new(digest.iter().copied())
+            }
+        };
+        writeln!(self.out)?;
+        Table::new(self.trace, self.style, rows(), goal).print(self.out, INDENT, rows(), goal, mark)?;
+        writeln!(self.out)
+    }
+
+    fn summary(&mut self, report: &EngineReport, analysis: &Analysis) -> io::Result<()> {
+        let text = summary_line(self.trace, report, analysis);
+        writeln!(self.out, "{}", self.style.bold(format_args!("{text}")))?;
+        if !report.complete {
+            let text = incomplete_line(report);
+            writeln!(self.out, "{}", self.style.warn(format_args!("{text}")))?;
+        }
+        Ok(())
+    }
+}
+
+/// The pair in one line.
+pub(crate) fn race_headline(trace: &Trace, first: EventId, second: EventId) -> String {
+    format!("data race on {}: {}", contended(trace, first, second), both(trace, first, second))
+}
+
+/// The same for a pair that was not proved.
+pub(crate) fn candidate_headline(trace: &Trace, pair: &Candidate) -> String {
+    let (first, second) = (pair.first, pair.second);
+    format!("unproved race on {}: {}", contended(trace, first, second), both(trace, first, second))
+}
+
+/// What the two touch: one name, or two ranges that overlap.
+fn contended(trace: &Trace, first: EventId, second: EventId) -> String {
+    let (a, b) = (words::target(trace, first), words::target(trace, second));
+    if a == b { words::clean(&a).into_owned() } else { format!("{} and {}", words::clean(&a), words::clean(&b)) }
+}
+
+fn both(trace: &Trace, first: EventId, second: EventId) -> String {
+    let [first, second] = [first, second].map(|event| {
+        let word = trace.events.ops()[event.index()].word();
+        format!("{word} in {} at {}", words::thread(trace, event), words::place(trace, event))
+    });
+    format!("{first} / {second}")
+}
+
+/// The threads and what they wait for.
+pub(crate) fn deadlock_headline(trace: &Trace, deadlock: &Deadlock) -> String {
+    let waits: Vec<String> =
+        deadlock.pending.iter().map(|&e| format!("{} waits for {}", words::thread(trace, e), lock(trace, e))).collect();
+    format!("deadlock: {}", waits.join(", "))
+}
+
+/// One thread of a deadlock: `T1  acquire m at A.c:10 (event 3), which T2 holds`.
+pub(crate) fn waiting(trace: &Trace, event: EventId, holders: &[ThreadId]) -> String {
+    let names: Vec<_> = holders.iter().map(|&t| words::clean(trace.tables.thread_name(t))).collect();
+    format!(
+        "{}  {} at {} (event {}); {} is held by {}",
+        words::thread(trace, event),
+        words::operation(trace, event),
+        words::place(trace, event),
+        event.0,
+        lock(trace, event),
+        names.join(", ")
+    )
+}
+
+fn lock(trace: &Trace, event: EventId) -> String {
+    digest::takes(trace, event).map_or(String::new(), |lock| words::clean(trace.tables.lock_name(lock)).into_owned())
+}
+
+/// What the reader may rely on.
+pub(crate) fn guarantee(engine: &str, level: &str) -> String {
+    format!("found by {engine}, proved: the checker accepted the schedule below (level {level})")
+}
+
+/// How often it happens.
+pub(crate) fn pair_count(count: u64) -> String {
+    format!("{} of events at these locations", counted(count, "pair"))
+}
+
+/// What a race's witness leads to.
+pub(crate) fn race_goal(trace: &Trace, race: &Race) -> Goal {
+    let held = |event: EventId, locks: &[LockId]| -> Vec<(ThreadId, LockId)> {
+        locks.iter().map(|&lock| (trace.thread_of(event), lock)).collect()
+    };
+    let mut all = held(race.first, &race.locks_first);
+    all.extend(held(race.second, &race.locks_second));
+    Goal { events: vec![race.first, race.second], held: all }
+}
+
+/// What a deadlock's witness leads to.
+pub(crate) fn deadlock_goal(trace: &Trace, deadlock: &Deadlock, holders: &[Vec<ThreadId>]) -> Goal {
+    let mut goal = Goal { events: deadlock.pending.clone(), held: Vec::new() };
+    for (&event, threads) in deadlock.pending.iter().zip(holders) {
+        if let Some(lock) = digest::takes(trace, event) {
+            goal.held.extend(threads.iter().map(|&thread| (thread, lock)));
+        }
+    }
+    goal
+}
+
+/// Who holds, after the witness, the lock that each pending acquire waits for.
+pub(crate) fn holders(trace: &Trace, deadlock: &Deadlock) -> Vec<Vec<ThreadId>> {
+    let wanted: Vec<Option<LockId>> = deadlock.pending.iter().map(|&event| digest::takes(trace, event)).collect();
+    let mut depth: HashMap<(LockId, ThreadId), u32> = HashMap::new();
+    for event in deadlock.witness.iter(trace) {
+        let thread = trace.thread_of(event);
+        if let Some(lock) = digest::takes(trace, event).filter(|&lock| wanted.contains(&Some(lock))) {
+            *depth.entry((lock, thread)).or_default() += 1;
+        }
+        if let Some(lock) = digest::gives_up(trace, event) {
+            depth.entry((lock, thread)).and_modify(|depth| *depth = depth.saturating_sub(1));
+        }
+    }
+    let holding = |lock: &Option<LockId>| {
+        let mut threads: Vec<ThreadId> =
+            depth.iter().filter(|(key, depth)| Some(key.0) == *lock && **depth > 0).map(|(key, _)| key.1).collect();
+        threads.sort_unstable();
+        threads
+    };
+    wanted.iter().map(holding).collect()
+}
+
+/// One engine's findings in one line.
+pub(crate) fn summary_line(trace: &Trace, report: &EngineReport, analysis: &Analysis) -> String {
+    let races = analysis.races.iter().filter(|race| race.engine == report.engine).count() as u64;
+    let deadlocks = analysis.deadlocks.iter().filter(|deadlock| deadlock.engine == report.engine).count() as u64;
+    let candidates = analysis.candidates.iter().filter(|pair| pair.engine == report.engine).count() as u64;
+    let mut found = if races == 0 { "no races".to_owned() } else { counted(races, "race") };
+    for (number, noun) in [(deadlocks, "deadlock"), (candidates, "candidate")] {
+        if number > 0 {
+            found += &format!(", {}", counted(number, noun));
+        }
+    }
+    format!(
+        "{}: {found} ({}, {}) in {}, {}, {}",
+        report.engine.name(),
+        counted(report.warnings, "warning"),
+        counted(report.location_pairs, "location pair"),
+        counted(trace.len() as u64, "event"),
+        counted(trace.tables.thread_count() as u64, "thread"),
+        seconds(report.seconds)
+    )
+}
+
+/// Said of an engine that was cut short.
+pub(crate) fn incomplete_line(report: &EngineReport) -> String {
+    format!("{}: stopped early, so there may be more", report.engine.name())
+}
+
+/// What one suppression took away.
+pub(crate) fn suppressed_line(item: &Suppressed) -> String {
+    let counts = [(item.races, "race"), (item.deadlocks, "deadlock"), (item.candidates, "candidate")];
+    let counts: Vec<String> =
+        counts.into_iter().filter(|&(number, _)| number > 0).map(|(number, noun)| counted(number, noun)).collect();
+    format!("suppressed: {} by line {} ({})", counts.join(", "), item.line, words::clean(&item.text))
+}

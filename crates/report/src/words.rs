@@ -1,0 +1,106 @@
+//! Words for events: what the reports have in common.
+
+use snag_trace::{EventId, LockId, MemoryOrder, Op, Space, Trace};
+use std::borrow::Cow;
+
+/// Where an event stands in the program; its number where the trace does not say.
+pub fn location(trace: &Trace, event: EventId) -> Cow<'_, str> {
+    match trace.location_of(event) {
+        "" => Cow::Owned(event.0.to_string()),
+        text => Cow::Borrowed(text),
+    }
+}
+
+/// The same in a sentence: `A.c:10`, or `event 3` where the trace does not say.
+pub fn place(trace: &Trace, event: EventId) -> Cow<'_, str> {
+    match trace.location_of(event) {
+        "" => Cow::Owned(format!("event {}", event.0)),
+        text => clean(text),
+    }
+}
+
+/// What an event does to what: `write x = 3`.
+pub fn operation(trace: &Trace, id: EventId) -> String {
+    let event = trace.event(id);
+    let target = trace.target_text(&event);
+    if event.op == Op::Mark {
+        return clean(&target).into_owned();
+    }
+    let mut text = event.op.word().to_owned();
+    if !target.is_empty() {
+        text.push(' ');
+        text.push_str(&clean(&target));
+    }
+    match event.op {
+        Op::WaitBegin | Op::WaitEnd => {
+            let lock = trace.tables.lock_name(LockId(event.aux));
+            text.push_str(&format!(" with {}", clean(lock)));
+        }
+        Op::Wake if event.aux > 0 => text.push_str(&format!(" by event {}", event.aux - 1)),
+        Op::Branch if event.target > 0 => {
+            let words = trace.tables.names(Space::Text).get(event.target as usize - 1);
+            text.push_str(&format!(" {}", clean(words)));
+        }
+        _ => {}
+    }
+    match (event.op, event.value, event.written) {
+        (Op::Rmw, Some(read), Some(written)) => text.push_str(&format!(" = {read} -> {written}")),
+        (_, Some(value), _) => text.push_str(&format!(" = {value}")),
+        _ => {}
+    }
+    if event.op.is_atomic() && event.memory_order() != MemoryOrder::SeqCst {
+        text.push_str(&format!(" ({})", event.memory_order().word()));
+    }
+    text
+}
+
+/// The name of an event's thread.
+pub fn thread(trace: &Trace, event: EventId) -> Cow<'_, str> {
+    clean(trace.tables.thread_name(trace.thread_of(event)))
+}
+
+/// The name of what an event acts on.
+pub fn target(trace: &Trace, event: EventId) -> String {
+    trace.target_text(&trace.event(event))
+}
+
+/// The locks held at an access: `holding l, m`.
+pub fn holding(trace: &Trace, locks: &[LockId]) -> String {
+    if locks.is_empty() {
+        return "holding no locks".to_owned();
+    }
+    let names: Vec<_> = locks.iter().map(|&l| clean(trace.tables.lock_name(l))).collect();
+    format!("holding {}", names.join(", "))
+}
+
+/// Text of a trace made harmless for a terminal or a page: what would control
+/// it, or reorder what is shown, is spelled out.
+pub fn clean(text: &str) -> Cow<'_, str> {
+    let bad = |c: char| {
+        c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+    };
+    if !text.contains(bad) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if bad(c) {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    Cow::Owned(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_control_the_terminal() {
+        assert_eq!(clean("x.y ü"), "x.y ü");
+        assert_eq!(clean("\u{1b}[2Jx\r\n"), "\\u{1b}[2Jx\\u{d}\\u{a}");
+        assert_eq!(clean("a\u{202e}b"), "a\\u{202e}b");
+    }
+}

@@ -1,0 +1,97 @@
+//! The command line: every command and the options that all share.
+
+use crate::commands::{check, compare, convert, generate, pages, stats, verify};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::num::NonZeroUsize;
+
+/// Finds data races that a program can have, from one run in which they need not have happened.
+#[derive(Parser)]
+#[command(
+    name = "snag",
+    version,
+    after_help = "Examples:
+  snag check trace.std                     races in a trace, each with a schedule that proves it
+  snag check --format json -o f.json t.std the same for machines
+  snag verify t.std f.json                 check every proof again
+  snag compare trace.std                   all engines side by side
+
+Exit status: 0 nothing found, 1 races or deadlocks found, 2 error.",
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub struct Cli {
+    /// Options that every command takes.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options that every command takes.
+#[derive(Args)]
+pub struct Global {
+    /// Print findings and errors only: no warnings, progress or summaries
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Say more about what is done
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
+    /// Use colours; auto also looks at NO_COLOR
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: When,
+    /// Show progress bars on a terminal
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub progress: Bars,
+    /// Threads to use [default: one per processor]
+    #[arg(short, long, global = true, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum When {
+    /// On a terminal that shows them
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// When to show progress bars.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Bars {
+    /// If standard error is a terminal
+    Auto,
+    /// Never
+    Never,
+}
+
+impl Bars {
+    /// Whether bars may be shown.
+    pub fn is_auto(self) -> bool {
+        matches!(self, Bars::Auto)
+    }
+}
+
+/// The commands.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Predict races on recorded or foreign traces
+    Check(check::Args),
+    /// Run every engine and show races, warnings, time and memory side by side
+    Compare(compare::Args),
+    /// Re-check every witness of a findings file with the independent checker alone
+    Verify(verify::Args),
+    /// Convert a trace between formats
+    Convert(convert::Args),
+    /// Count events, threads, locks, variables and operations of a trace
+    Stats(stats::Args),
+    /// Generate a synthetic well-formed trace
+    Generate(generate::Args),
+    /// Write man pages into a folder
+    Man(pages::ManArgs),
+    /// Print a completion script for a shell
+    Completions(pages::CompletionArgs),
+}

@@ -1,0 +1,134 @@
+//! `snag check`: predict on traces, report what was found.
+
+use crate::context::Context;
+use crate::failure::{Failure, Status};
+use crate::survey::{self, Job};
+use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use snag_predict::{Engine, Options};
+use snag_report::html::Html;
+use snag_report::json::Json;
+use snag_report::sarif::Sarif;
+use snag_report::text::Text;
+use snag_report::{Style, Suppressions};
+use snag_schedule::Level;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Options of `snag check`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  snag check trace.std                          report races as text
+  snag check --engine hb,shb a.std b.std        two engines, two traces
+  snag check --format json -o found.json t.std  for scripts; see 'snag verify'
+  snag check --format sarif -o found.sarif t.std
+  snag check --candidates --engine lockset t.std  also what could not be proved
+  gunzip -c trace.std.gz | snag check -         a trace from standard input
+
+Exit status: 0 nothing found, 1 races or deadlocks found, 2 error.")]
+pub struct Args {
+    /// Traces to analyse; - is standard input
+    #[arg(value_name = "TRACE", required = true)]
+    traces: Vec<PathBuf>,
+    /// Engines to run, in this order
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "auto", value_parser = engine_parser())]
+    engine: Vec<Engine>,
+    /// What reads of a witness must see [default: the highest that the trace supports and the engine has]
+    #[arg(long, value_name = "LEVEL", value_parser = level_parser())]
+    level: Option<Level>,
+    /// Form of the report
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: Format,
+    /// File to write the report to, whole or not at all [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Also list what an engine believes but could not prove
+    #[arg(long)]
+    candidates: bool,
+    /// Look for races inside windows of N events [default: the whole trace]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    window: Option<u64>,
+    /// Stop looking for more after so many seconds, and report what was found
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    budget: Option<Duration>,
+    /// Leave out what this file suppresses, in ThreadSanitizer's syntax
+    #[arg(long, value_name = "FILE")]
+    suppressions: Option<PathBuf>,
+    /// One finding per pair of events instead of per pair of locations
+    #[arg(long)]
+    all_pairs: bool,
+    /// Print witnesses in full, event by event
+    #[arg(long)]
+    full: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Format {
+    /// For people
+    Text,
+    /// For scripts: docs/json.md
+    Json,
+    /// For code review tools: SARIF 2.1.0
+    Sarif,
+    /// A web page
+    Html,
+}
+
+/// Engines that the interface names and that are still to come.
+const PLANNED_ENGINES: [&str; 8] = ["wcp", "cp", "tlh1", "tlh2", "mc", "sb", "rdit", "recipe"];
+
+fn engine_parser() -> impl TypedValueParser<Value = Engine> {
+    let here = Engine::ALL.map(|engine| PossibleValue::new(engine.name()));
+    let later = PLANNED_ENGINES.map(|name| PossibleValue::new(name).hide(true));
+    PossibleValuesParser::new(here.into_iter().chain(later))
+        .try_map(|name| Engine::by_name(&name).ok_or("this engine is not available in this version"))
+}
+
+fn level_parser() -> impl TypedValueParser<Value = Level> {
+    let here = [Level::Writer, Level::Value, Level::Control].map(|level| PossibleValue::new(level.word()));
+    PossibleValuesParser::new(here.into_iter().chain([PossibleValue::new("symbolic").hide(true)]))
+        .try_map(|word| word.parse::<Level>().map_err(|_| "this level is not available in this version"))
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|_| "not a number of seconds".to_owned())
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
+    let suppressions = args.suppressions.as_deref().map(read_suppressions).transpose()?;
+    let to_file = args.output.as_deref().is_some_and(|path| path != Path::new("-"));
+    let style = Style { full: args.full, headings: args.traces.len() > 1, ..context.style(to_file) };
+    let job = Job { traces: &args.traces, options: options(context, args), suppressions };
+    survey::run(context, &job, args.output.as_deref(), |out| match args.format {
+        Format::Text => Box::new(Text::new(out, style)),
+        Format::Json => Box::new(Json::new(out)),
+        Format::Sarif => Box::new(Sarif::new(out)),
+        Format::Html => Box::new(Html::new(out)),
+    })
+}
+
+fn options(context: &Context, args: &Args) -> Options {
+    let mut engines = Vec::new();
+    for &engine in &args.engine {
+        if !engines.contains(&engine) {
+            engines.push(engine);
+        }
+    }
+    Options {
+        engines,
+        level: args.level,
+        candidates: args.candidates,
+        window: args.window.map(|events| usize::try_from(events).unwrap_or(usize::MAX)),
+        budget: args.budget,
+        all_pairs: args.all_pairs,
+        jobs: context.jobs,
+        prove: true,
+    }
+}
+
+fn read_suppressions(path: &Path) -> Result<Suppressions, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: cannot read: {error}", path.display()))?;
+    Suppressions::parse(&text).map_err(|(line, message)| format!("{}: line {line}: {message}", path.display()))
+}

@@ -1,0 +1,49 @@
+//! `snag compare`: every engine side by side.
+
+use crate::context::Context;
+use crate::failure::{Failure, Status};
+use crate::survey::{self, Job};
+use clap::ValueEnum;
+use snag_predict::{Engine, Options};
+use snag_report::Style;
+use snag_report::compare::{Json, Table};
+use std::path::PathBuf;
+
+/// Options of `snag compare`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  snag compare trace.std
+  snag compare --format json a.std b.std
+
+Exit status: 0 nothing proved, 1 an engine proved a race or deadlock, 2 error.")]
+pub struct Args {
+    /// Traces to analyse; - is standard input
+    #[arg(value_name = "TRACE", required = true)]
+    traces: Vec<PathBuf>,
+    /// Form of the table
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: Format,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Format {
+    /// For people
+    Text,
+    /// For scripts: docs/json.md
+    Json,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
+    let style = Style { headings: args.traces.len() > 1, ..context.style(false) };
+    let options = Options {
+        engines: Engine::ALL.into_iter().filter(|&engine| engine != Engine::Auto).collect(),
+        jobs: context.jobs,
+        ..Options::default()
+    };
+    let job = Job { traces: &args.traces, options, suppressions: None };
+    survey::run(context, &job, None, |out| match args.format {
+        Format::Text => Box::new(Table::new(out, style)),
+        Format::Json => Box::new(Json::new(out)),
+    })
+}

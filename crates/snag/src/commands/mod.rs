@@ -1,0 +1,9 @@
+//! One file per command: its options and what it does with them.
+
+pub mod check;
+pub mod compare;
+pub mod convert;
+pub mod generate;
+pub mod pages;
+pub mod stats;
+pub mod verify;

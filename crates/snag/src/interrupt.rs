@@ -1,0 +1,40 @@
+//! Ctrl-C: the first one asks the work to stop, so that what was found until then
+//! is reported; the second one ends the program.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// The status of a program that a second Ctrl-C ended.
+const KILLED: i32 = 130;
+
+/// From now on Ctrl-C is handled here.
+pub fn listen() -> Result<(), String> {
+    let handle = || {
+        if INTERRUPTED.swap(true, Ordering::SeqCst) {
+            if let Ok(mut path) = UNFINISHED.try_lock()
+                && let Some(path) = path.take()
+            {
+                let _ = std::fs::remove_file(path);
+            }
+            std::process::exit(KILLED);
+        }
+        eprintln!("snag: interrupted; reporting what was found so far (again to end at once)");
+    };
+    ctrlc::set_handler(handle).map_err(|error| format!("cannot handle interrupts: {error}"))
+}
+
+/// Whether the user wants to stop.
+pub fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}
+
+/// A file to be removed if the program ends at once; `None` if there is none any more.
+pub fn set_unfinished(path: Option<PathBuf>) {
+    if let Ok(mut unfinished) = UNFINISHED.lock() {
+        *unfinished = path;
+    }
+}

@@ -1,0 +1,116 @@
+//! What `check` and `compare` have in common: traces are read, analysed and
+//! reported one after the other.
+//!
+//! A trace that cannot be analysed does not keep the others from being reported,
+//! but every report says that it is missing, and the exit status is 2.
+
+use crate::context::Context;
+use crate::failure::{Failure, Status};
+use crate::output::Output;
+use crate::{input, interrupt, memory};
+use snag_predict::{Analysis, Options, Progress};
+use snag_report::{Findings, Report, Suppressions, Unread};
+use snag_schedule::Level;
+use snag_trace::Trace;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What is to be done.
+pub struct Job<'a> {
+    /// Traces to analyse.
+    pub traces: &'a [PathBuf],
+    /// How.
+    pub options: Options,
+    /// What to leave out.
+    pub suppressions: Option<Suppressions>,
+}
+
+/// Why a trace is not in the report.
+enum Stop {
+    Trace(Unread),
+    Output(io::Error),
+}
+
+/// Does the job and writes the report that `make` makes, to a file or standard output.
+pub fn run(
+    context: &Context,
+    job: &Job,
+    output: Option<&Path>,
+    make: impl FnOnce(&mut Output) -> Box<dyn Report + '_>,
+) -> Result<Status, Failure> {
+    interrupt::listen()?;
+    let to_file = output.is_some();
+    let mut output = Output::open(output)?;
+    let mut report = make(&mut output);
+    let mut found = false;
+    let mut unread = Vec::new();
+    for (index, path) in job.traces.iter().enumerate() {
+        match one(context, job, path, &mut found, &mut *report) {
+            Ok(()) => {}
+            Err(Stop::Trace(problem)) => {
+                context.error(&format!("{}: {}", problem.path, problem.message));
+                unread.push(problem);
+            }
+            Err(Stop::Output(error)) => {
+                // If nobody listens any more, the status is what is known for sure.
+                let last = index + 1 == job.traces.len() && unread.is_empty();
+                let status = match (found, last) {
+                    (true, _) => Status::Found,
+                    (false, true) => Status::Clean,
+                    (false, false) => Status::Error,
+                };
+                return Err(Failure::from(error).with_status(status));
+            }
+        }
+    }
+    let status = match (unread.is_empty(), found) {
+        (false, _) => Status::Error,
+        (true, true) => Status::Found,
+        (true, false) => Status::Clean,
+    };
+    if to_file && unread.len() == job.traces.len() {
+        return Ok(status); // Nothing was analysed: a file would only hide that.
+    }
+    report.finish(&unread).map_err(|error| Failure::from(error).with_status(status))?;
+    drop(report);
+    output.commit().map_err(|failure| failure.with_status(status))?;
+    Ok(status)
+}
+
+fn one(context: &Context, job: &Job, path: &Path, found: &mut bool, report: &mut dyn Report) -> Result<(), Stop> {
+    let name = input::name(path);
+    let refuse = |message: String| Stop::Trace(Unread { path: name.clone(), message });
+    if interrupt::interrupted() {
+        return Err(refuse("interrupted before it was analysed".to_owned()));
+    }
+    let trace = input::read(context, path).map_err(Stop::Trace)?;
+    level_fits(job.options.level, &trace).map_err(refuse)?;
+    let mut analysis = analyse(context, &trace, &job.options);
+    let suppressed = job.suppressions.as_ref().map(|suppressions| suppressions.apply(&trace, &mut analysis));
+    *found |= !analysis.races.is_empty() || !analysis.deadlocks.is_empty();
+    let findings = Findings { path: &name, trace: &trace, analysis: &analysis, suppressed: suppressed.as_deref() };
+    report.trace(&findings).map_err(Stop::Output)
+}
+
+fn analyse(context: &Context, trace: &Trace, options: &Options) -> Analysis {
+    let bars = context.bars();
+    let mut analysis = snag_predict::analyse(trace, options, &bars as &dyn Progress);
+    bars.clear();
+    // One engine alone is what the process needed its memory for; of several, each
+    // reports its own.
+    if let [engine] = &mut analysis.engines[..] {
+        engine.peak_memory_bytes = engine.peak_memory_bytes.max(memory::peak_bytes().unwrap_or(0));
+    }
+    analysis
+}
+
+/// Whether a trace has what the level looks at. Every engine proves at least at
+/// `writer`, and a witness at one level is one at every higher level.
+fn level_fits(level: Option<Level>, trace: &Trace) -> Result<(), String> {
+    match level {
+        Some(level @ (Level::Value | Level::Control)) if !trace.events.has_values() => {
+            Err(format!("level '{level}' needs values and this trace has none; only 'writer' applies to it"))
+        }
+        _ => Ok(()),
+    }
+}
