@@ -1,1 +1,25 @@
-//! Ground truth for tests: exhaustive search, reference relations, random traces
+//! Ground truth for tests: exhaustive search, reference relations, random traces.
+//!
+//! Everything here is slow, obvious and separate from what it judges: it shares
+//! nothing with the checker and the engines except the trace model (and the enum
+//! [`Level`]), and follows `docs/model.md` sentence by sentence.
+//!
+//! * [`search`]: all predictable races and deadlocks of a small trace;
+//! * [`reference`]: HB, SHB and FHB and their races, over all pairs of events;
+//! * [`random`]: well-formed random traces of every kind, and a driver that shrinks what fails.
+
+pub mod random;
+pub mod reference;
+pub mod relation;
+pub mod search;
+pub mod shrink;
+
+mod facts;
+
+pub use facts::conflicting;
+pub use random::{Rng, Shape, for_random_traces, random_trace};
+pub use reference::{fhb_races, hb, hb_races, shb, shb_races, warnings};
+pub use relation::Relation;
+pub use search::{deadlocks, races, races_respecting};
+pub use shrink::{show, shrink};
+pub use snag_schedule::Level;

@@ -1,0 +1,340 @@
+//! What a trace says about itself, worked out the slow and obvious way.
+//!
+//! Memory is single bytes (for address ranges) and whole values (for names), each
+//! with the allocation it belongs to; nothing is taken from `snag_trace::Cells`, so
+//! that comparing with the oracle tests that as well. Everything here is a plain
+//! reading of the observed order σ; what may be reordered is decided elsewhere.
+
+use snag_trace::events::Event;
+use snag_trace::tables::Object;
+use snag_trace::{BarrierId, EventId, LockId, Op, ThreadId, Trace, VarId, Variable};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Accesses longer than this are not for a byte-by-byte oracle.
+const LONGEST_ACCESS: u64 = 4096;
+
+/// The smallest piece of memory: one byte, or the whole of a named variable.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Unit {
+    /// The `alloc` event of its block, if it is heap memory.
+    pub block: Option<usize>,
+    /// Which piece.
+    pub place: Place,
+}
+
+/// Where a [`Unit`] is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[allow(missing_docs)]
+pub enum Place {
+    Name(VarId),
+    Byte(u64),
+}
+
+/// A missing method call.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// S(m): its begin and end and all events of its thread in between.
+    pub events: BTreeSet<usize>,
+    /// What it could reach.
+    pub reach: Vec<Object>,
+}
+
+/// The facts of one trace. Events are plain numbers here.
+pub struct Facts<'t> {
+    /// The trace.
+    pub trace: &'t Trace,
+    /// Its events.
+    pub events: Vec<Event>,
+    /// The events of each thread.
+    pub threads: Vec<Vec<usize>>,
+    /// The units each event reads, writes or frees; ascending.
+    pub units: Vec<Vec<Unit>>,
+    /// For each read, the write it sees in σ, unit by unit; `None`: the initial memory.
+    pub seen: Vec<BTreeMap<Unit, Option<usize>>>,
+    /// The `alloc` of the heap block that an access or a free touches.
+    pub alloc: Vec<Option<usize>>,
+    /// The `free` of the heap block that an access touches.
+    pub free: Vec<Option<usize>>,
+    /// The generation to which a barrier's enter or leave belongs.
+    pub generation: Vec<Option<usize>>,
+    /// The `wait-begin` to which a wake-up belongs.
+    pub wait: Vec<Option<usize>>,
+    /// The notify that a wake-up names.
+    pub notify: Vec<Option<usize>>,
+    /// Pairs of events whose order rule 3 keeps.
+    pub kept: BTreeSet<(usize, usize)>,
+    /// What the initial memory holds, where that is known.
+    initial: BTreeMap<Unit, i64>,
+}
+
+impl Facts<'_> {
+    /// Reads a well-formed trace.
+    pub fn of(trace: &Trace) -> Facts<'_> {
+        let events: Vec<Event> = trace.events.iter().collect();
+        let mut threads = vec![Vec::new(); trace.tables.thread_count()];
+        for (index, event) in events.iter().enumerate() {
+            threads[event.thread.index()].push(index);
+        }
+        let count = events.len();
+        let mut facts = Facts {
+            trace,
+            events,
+            threads,
+            units: vec![Vec::new(); count],
+            seen: vec![BTreeMap::new(); count],
+            alloc: vec![None; count],
+            free: vec![None; count],
+            generation: vec![None; count],
+            wait: vec![None; count],
+            notify: vec![None; count],
+            kept: BTreeSet::new(),
+            initial: BTreeMap::new(),
+        };
+        facts.find_units();
+        facts.find_writers();
+        facts.find_initial_memory();
+        facts.find_generations();
+        facts.find_waits();
+        facts.find_kept_orders();
+        facts
+    }
+
+    /// How many events there are.
+    pub fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Whether two events conflict.
+    pub fn conflict(&self, a: usize, b: usize) -> bool {
+        let (first, second) = (&self.events[a], &self.events[b]);
+        let memory = |op: Op| op.is_access() || op == Op::Free;
+        let changes = |op: Op| op.writes() || op == Op::Free;
+        memory(first.op)
+            && memory(second.op)
+            && first.thread != second.thread
+            && (changes(first.op) || changes(second.op))
+            && !(first.op.is_atomic() && second.op.is_atomic())
+            && self.units[a].iter().any(|unit| self.units[b].contains(unit))
+    }
+
+    /// What a write leaves in a unit (`None` as the writer: the initial memory), where known.
+    pub fn left_by(&self, writer: Option<usize>, unit: Unit) -> Option<i64> {
+        match writer {
+            None => self.initial.get(&unit).copied(),
+            Some(w) => self.part(VarId(self.events[w].target), self.events[w].value_written()?, unit.place),
+        }
+    }
+
+    /// What a read finds in a unit, where known.
+    pub fn found_by(&self, read: usize, unit: Unit) -> Option<i64> {
+        self.part(VarId(self.events[read].target), self.events[read].value_read()?, unit.place)
+    }
+
+    /// What a place holds if a variable that covers it holds `value` (little endian).
+    fn part(&self, variable: VarId, value: i64, place: Place) -> Option<i64> {
+        match (self.trace.tables.variable(variable), place) {
+            (Variable::Named(_), _) => Some(value),
+            (Variable::Range { address, size }, Place::Byte(byte)) if size <= 8 => {
+                Some(value.to_le_bytes()[(byte - address) as usize] as i64)
+            }
+            _ => None,
+        }
+    }
+
+    fn places(&self, variable: VarId) -> Vec<Place> {
+        match self.trace.tables.variable(variable) {
+            Variable::Named(_) => vec![Place::Name(variable)],
+            Variable::Range { address, size } => {
+                assert!(size <= LONGEST_ACCESS, "the oracle works byte by byte; {size} bytes are too many");
+                (0..size).map(|i| Place::Byte(address + i)).collect()
+            }
+        }
+    }
+
+    /// Whether two variables share memory, whatever is allocated there.
+    fn overlap(&self, a: VarId, b: VarId) -> bool {
+        match (self.trace.tables.variable(a), self.trace.tables.variable(b)) {
+            (Variable::Range { address: a, size: m }, Variable::Range { address: b, size: n }) => {
+                a <= b + (n - 1) && b <= a + (m - 1)
+            }
+            _ => a == b,
+        }
+    }
+
+    /// Which memory each event touches, and in which block it lies.
+    fn find_units(&mut self) {
+        // Live blocks: alloc event, variable.
+        let mut live: Vec<(usize, VarId)> = Vec::new();
+        for index in 0..self.len() {
+            let (op, variable) = (self.events[index].op, VarId(self.events[index].target));
+            if op == Op::Alloc {
+                live.push((index, variable));
+            } else if op.is_access() {
+                self.alloc[index] = live.iter().find(|(_, block)| self.overlap(*block, variable)).map(|b| b.0);
+                let block = self.alloc[index];
+                self.units[index] = self.places(variable).into_iter().map(|place| Unit { block, place }).collect();
+            } else if op == Op::Free {
+                let at = live.iter().position(|(_, block)| *block == variable).expect("only live blocks are freed");
+                self.alloc[index] = Some(live.remove(at).0);
+            }
+        }
+        // A free touches what was accessed in its block.
+        for index in (0..self.len()).filter(|&i| self.events[i].op == Op::Free) {
+            let block = self.alloc[index];
+            let accesses: Vec<usize> =
+                (0..self.len()).filter(|&i| self.events[i].op.is_access() && self.alloc[i] == block).collect();
+            let touched: BTreeSet<Unit> = accesses.iter().flat_map(|&i| self.units[i].clone()).collect();
+            self.units[index] = touched.into_iter().collect();
+            for access in accesses {
+                self.free[access] = Some(index);
+            }
+        }
+    }
+
+    /// Which write each read sees.
+    fn find_writers(&mut self) {
+        let mut last: BTreeMap<Unit, usize> = BTreeMap::new();
+        for index in 0..self.len() {
+            let op = self.events[index].op;
+            if op.reads() {
+                self.seen[index] = self.units[index].iter().map(|unit| (*unit, last.get(unit).copied())).collect();
+            }
+            if op.writes() {
+                last.extend(self.units[index].iter().map(|unit| (*unit, index)));
+            }
+        }
+    }
+
+    /// The initial memory holds what is declared, or else what the first read finds that no write precedes.
+    fn find_initial_memory(&mut self) {
+        let mut initial: BTreeMap<Unit, Option<i64>> = BTreeMap::new();
+        for &(variable, value) in &self.trace.tables.declarations.initial {
+            for place in self.places(variable) {
+                initial.insert(Unit { block: None, place }, self.part(variable, value, place));
+            }
+        }
+        for read in 0..self.len() {
+            for (&unit, &writer) in &self.seen[read] {
+                if writer.is_none() {
+                    initial.entry(unit).or_insert_with(|| self.found_by(read, unit));
+                }
+            }
+        }
+        self.initial = initial.into_iter().filter_map(|(unit, value)| Some((unit, value?))).collect();
+    }
+
+    /// With *n* parties declared, each *n* consecutive enters are a generation; else all before the first leave.
+    fn find_generations(&mut self) {
+        #[derive(Default)]
+        struct Barrier {
+            filling: usize,
+            entered: u32,
+            inside: BTreeMap<ThreadId, usize>,
+        }
+        let mut barriers: BTreeMap<BarrierId, Barrier> = BTreeMap::new();
+        for index in 0..self.len() {
+            let event = self.events[index];
+            let id = BarrierId(event.target);
+            let parties = self.trace.tables.barrier_parties(id);
+            if event.op == Op::BarrierEnter {
+                let barrier = barriers.entry(id).or_default();
+                if parties == Some(barrier.entered) {
+                    barrier.filling += 1;
+                    barrier.entered = 0;
+                }
+                barrier.entered += 1;
+                barrier.inside.insert(event.thread, barrier.filling);
+                self.generation[index] = Some(barrier.filling);
+            } else if event.op == Op::BarrierLeave {
+                let barrier = barriers.entry(id).or_default();
+                let generation = barrier.inside[&event.thread];
+                if parties.is_none() && generation == barrier.filling {
+                    barrier.filling += 1;
+                }
+                self.generation[index] = Some(generation);
+            }
+        }
+    }
+
+    fn find_waits(&mut self) {
+        for index in (0..self.len()).filter(|&i| self.events[i].op == Op::Wake) {
+            let same_thread = |&i: &usize| self.events[i].thread == self.events[index].thread;
+            self.wait[index] =
+                (0..index).rev().filter(same_thread).find(|&i| self.events[i].op == Op::WaitBegin);
+            self.notify[index] = (self.events[index].aux as usize).checked_sub(1);
+        }
+    }
+
+    /// The missing method calls of the trace.
+    pub fn calls(&self) -> Vec<Call> {
+        let mut calls = Vec::new();
+        for thread in &self.threads {
+            for (at, &begin) in thread.iter().enumerate() {
+                if self.events[begin].op != Op::MethodBegin {
+                    continue;
+                }
+                let mut depth = 0;
+                let mut events = BTreeSet::new();
+                for &event in &thread[at..] {
+                    events.insert(event);
+                    match self.events[event].op {
+                        Op::MethodBegin => depth += 1,
+                        Op::MethodEnd => depth -= 1,
+                        _ => {}
+                    }
+                    if depth == 0 {
+                        break;
+                    }
+                }
+                let reach = snag_trace::ReachId(self.events[begin].aux);
+                calls.push(Call { events, reach: self.trace.tables.reach_objects(reach).to_vec() });
+            }
+        }
+        calls
+    }
+
+    /// What an event touches, in the sense of rule 3.
+    fn touched_object(&self, event: &Event) -> Option<Object> {
+        match event.op {
+            op if op.is_access() || op == Op::Free => Some(Object::Variable(VarId(event.target))),
+            Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => Some(Object::Lock(LockId(event.target))),
+            Op::WaitBegin | Op::WaitEnd => Some(Object::Lock(LockId(event.aux))),
+            Op::Fork | Op::Join => Some(Object::Thread(ThreadId(event.target))),
+            Op::Begin | Op::End => Some(Object::Thread(event.thread)),
+            _ => None,
+        }
+    }
+
+    fn same_object(&self, a: Object, b: Object) -> bool {
+        match (a, b) {
+            (Object::Variable(a), Object::Variable(b)) => self.overlap(a, b),
+            _ => a == b,
+        }
+    }
+
+    /// Rule 3.
+    fn find_kept_orders(&mut self) {
+        let calls = self.calls();
+        let reaches = |call: &Call, object: Object| call.reach.iter().any(|&r| self.same_object(r, object));
+        let mut kept = BTreeSet::new();
+        for (i, one) in calls.iter().enumerate() {
+            for other in &calls[..i] {
+                if one.reach.iter().any(|&object| reaches(other, object)) {
+                    let all: BTreeSet<usize> = one.events.union(&other.events).copied().collect();
+                    kept.extend(all.iter().flat_map(|&a| all.range(a + 1..).map(move |&b| (a, b))));
+                }
+            }
+            for event in (0..self.len()).filter(|event| !one.events.contains(event)) {
+                if self.touched_object(&self.events[event]).is_some_and(|object| reaches(one, object)) {
+                    kept.extend(one.events.iter().map(|&inside| (event.min(inside), event.max(inside))));
+                }
+            }
+        }
+        self.kept = kept;
+    }
+}
+
+/// Whether two events of a trace conflict.
+pub fn conflicting(trace: &Trace, a: EventId, b: EventId) -> bool {
+    Facts::of(trace).conflict(a.index(), b.index())
+}
