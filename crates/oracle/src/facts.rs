@@ -259,8 +259,7 @@ impl Facts<'_> {
     fn find_waits(&mut self) {
         for index in (0..self.len()).filter(|&i| self.events[i].op == Op::Wake) {
             let same_thread = |&i: &usize| self.events[i].thread == self.events[index].thread;
-            self.wait[index] =
-                (0..index).rev().filter(same_thread).find(|&i| self.events[i].op == Op::WaitBegin);
+            self.wait[index] = (0..index).rev().filter(same_thread).find(|&i| self.events[i].op == Op::WaitBegin);
             self.notify[index] = (self.events[index].aux as usize).checked_sub(1);
         }
     }

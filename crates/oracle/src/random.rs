@@ -9,9 +9,7 @@
 use crate::shrink::{show, shrink};
 use snag_trace::events::Event;
 use snag_trace::tables::Object;
-use snag_trace::{
-    BarrierId, EventId, LocId, LockId, MemoryOrder, Op, SemId, Space, ThreadId, Trace, VarId, Variable,
-};
+use snag_trace::{BarrierId, EventId, LocId, LockId, MemoryOrder, Op, SemId, Space, ThreadId, Trace, VarId, Variable};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -122,7 +120,12 @@ impl Shape {
             variables: rng.between(1, 3),
             locks: rng.between(1, 2),
             locations: rng.below(7),
-            weights: Weights { plain: 10, locks: rng.pick(&[0, 3, 6]), fork_join: rng.pick(&[0, 2, 3]), ..Weights::default() },
+            weights: Weights {
+                plain: 10,
+                locks: rng.pick(&[0, 3, 6]),
+                fork_join: rng.pick(&[0, 2, 3]),
+                ..Weights::default()
+            },
             reentrant: rng.chance(30),
             ranges: 0,
             values: 0,
@@ -283,9 +286,18 @@ enum Life {
     Fresh,
     Running,
     /// Inside a wait that began with this event, on that lock, with that many holds given up.
-    Waiting { began: usize, condition: u32, lock: usize, holds: u32 },
+    Waiting {
+        began: usize,
+        condition: u32,
+        lock: usize,
+        holds: u32,
+    },
     /// Woken up, about to take the lock again.
-    Woken { condition: u32, lock: usize, holds: u32 },
+    Woken {
+        condition: u32,
+        lock: usize,
+        holds: u32,
+    },
     /// Ended or joined.
     Over,
 }
@@ -343,6 +355,9 @@ enum Heap {
     Live(VarId),
     Freed,
 }
+
+/// Lets a thread do something of one kind, if it can.
+type Group<'a> = fn(&mut Simulation<'a>, usize);
 
 struct Simulation<'a> {
     shape: &'a Shape,
@@ -514,7 +529,7 @@ impl<'a> Simulation<'a> {
             return self.fork_or_join(thread);
         }
         let w = &self.shape.weights;
-        let groups: [(u32, fn(&mut Self, usize)); 14] = [
+        let groups: [(u32, Group<'a>); 14] = [
             (w.plain, Self::plain),
             (w.atomics, Self::atomic),
             (w.locks, Self::lock),

@@ -131,8 +131,7 @@ impl<'t> Search<'t> {
         };
         if let Some(order) = order {
             assert_eq!(order.size(), count, "the order is one of another trace");
-            search.order =
-                (0..count).map(|event| set(order.before(EventId::new(event)).map(EventId::index))).collect();
+            search.order = (0..count).map(|event| set(order.before(EventId::new(event)).map(EventId::index))).collect();
         }
         search.find_variables();
         search
@@ -252,8 +251,7 @@ impl<'t> Search<'t> {
 
     /// Rules 1 to 3: whether the schedule may go on with this event, the next of its thread.
     fn can_happen(&self, state: &State, event: usize) -> bool {
-        self.is_due(state, event)
-            && (0..self.threads.len()).all(|thread| !self.excludes(state, thread, event))
+        self.is_due(state, event) && (0..self.threads.len()).all(|thread| !self.excludes(state, thread, event))
     }
 
     /// Rules 1 to 4: the state after this event, the next of its thread, if the schedule may go on with it.
