@@ -88,6 +88,14 @@ pub struct Events {
     written: Vec<(u32, i64)>,
 }
 
+/// The columns that every event fills, to append to.
+pub(crate) struct Columns<'a> {
+    pub(crate) op: &'a mut Vec<Op>,
+    pub(crate) thread: &'a mut Vec<ThreadId>,
+    pub(crate) target: &'a mut Vec<u32>,
+    pub(crate) location: &'a mut Vec<LocId>,
+}
+
 impl Events {
     /// No events.
     pub fn new() -> Events {
@@ -187,18 +195,61 @@ impl Events {
         target: impl IntoIterator<Item = u32>,
         location: impl IntoIterator<Item = LocId>,
     ) {
-        self.op.extend(op);
-        self.thread.extend(thread);
-        self.target.extend(target);
-        self.location.extend(location);
+        self.extend_with(|columns| {
+            columns.op.extend(op);
+            columns.thread.extend(thread);
+            columns.target.extend(target);
+            columns.location.extend(location);
+        });
+    }
+
+    /// Adds events that have neither aux nor value: `fill` appends equally many to each column.
+    pub(crate) fn extend_with(&mut self, fill: impl FnOnce(Columns<'_>)) {
+        let Events { op, thread, target, location, .. } = self;
+        fill(Columns { op, thread, target, location });
         let n = self.op.len();
         assert!(self.thread.len() == n && self.target.len() == n && self.location.len() == n);
         if !self.aux.is_empty() {
             self.aux.resize(n, 0);
         }
-        while !self.value.is_empty() && self.value.len() < n {
-            self.push_value(None);
+        if !self.value.is_empty() {
+            self.value.resize(n, 0);
+            self.known.resize(n.div_ceil(64), 0);
         }
+    }
+
+    /// Adds the events of `other` that lie in `range`.
+    pub fn extend_from(&mut self, other: &Events, range: std::ops::Range<usize>) {
+        let from = self.len();
+        self.extend_with(|columns| {
+            columns.op.extend_from_slice(&other.op[range.clone()]);
+            columns.thread.extend_from_slice(&other.thread[range.clone()]);
+            columns.target.extend_from_slice(&other.target[range.clone()]);
+            columns.location.extend_from_slice(&other.location[range.clone()]);
+        });
+        if let Some(aux) = other.aux.get(range.clone())
+            && aux.iter().any(|&a| a != 0)
+        {
+            self.aux_mut()[from..].copy_from_slice(aux);
+        }
+        if !other.value.is_empty() {
+            for index in range.clone() {
+                if let Some(value) = other.value(index) {
+                    self.set_value(from + index - range.start, value);
+                }
+            }
+        }
+        let first = other.written.partition_point(|w| (w.0 as usize) < range.start);
+        let inside = other.written[first..].iter().take_while(|w| (w.0 as usize) < range.end);
+        self.written.extend(inside.map(|w| ((w.0 as usize - range.start + from) as u32, w.1)));
+    }
+
+    /// The aux column, made if there was none.
+    pub(crate) fn aux_mut(&mut self) -> &mut [u32] {
+        if self.aux.is_empty() {
+            self.aux.resize(self.len(), 0);
+        }
+        &mut self.aux
     }
 
     /// Sets the aux column of an event that was added already.
@@ -349,5 +400,28 @@ mod tests {
         assert_eq!(events.written_column(), &[]);
         events.push(Event { value: Some(5), ..Event::new(t, Op::Write, 3) });
         assert_eq!(events.value(71), Some(5));
+    }
+
+    #[test]
+    fn a_range_of_another_block_is_added_as_if_pushed_one_by_one() {
+        let mut source = Events::new();
+        for i in 0..300u32 {
+            let mut event = Event::new(ThreadId(i % 3), if i % 5 == 0 { Op::Rmw } else { Op::Read }, i);
+            event.aux = if i > 200 { i } else { 0 };
+            event.value = (i > 100 && i % 2 == 0).then_some(i as i64);
+            event.written = (event.op == Op::Rmw && i % 3 == 0).then_some(-(i as i64));
+            source.push(event);
+        }
+        for (from, to) in [(0, 300), (0, 50), (50, 120), (130, 299), (7, 7)] {
+            for before in [0, 1, 64, 150] {
+                let (mut bulk, mut single) = (Events::new(), Events::new());
+                for events in [&mut bulk, &mut single] {
+                    (0..before).for_each(|i| events.push(source.get(i)));
+                }
+                bulk.extend_from(&source, from..to);
+                (from..to).for_each(|i| single.push(source.get(i)));
+                assert_eq!(bulk, single);
+            }
+        }
     }
 }

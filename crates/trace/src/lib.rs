@@ -7,6 +7,7 @@
 //! above this crate ever sees a trace that breaks the rules of the model.
 
 pub mod cells;
+pub mod compression;
 pub mod error;
 pub mod events;
 pub mod expr;
@@ -15,10 +16,13 @@ pub mod ids;
 pub mod lines;
 pub mod names;
 pub mod op;
+pub mod open;
 pub mod reader;
+pub mod snag_format;
 pub mod stats;
 pub mod std_format;
 pub mod tables;
+pub mod text_format;
 pub mod validate;
 
 mod trace;
@@ -29,6 +33,7 @@ pub use events::Events;
 pub use ids::*;
 pub use names::Names;
 pub use op::{MemoryOrder, Op};
+pub use open::{Format, TraceWriter, WriteOptions, create, open, read_from};
 pub use reader::{BlockReader, TraceReader};
 pub use tables::{Declarations, Space, Tables, Variable};
 pub use trace::Trace;

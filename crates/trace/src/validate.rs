@@ -355,7 +355,7 @@ impl Validator {
     }
 
     /// Binary input may hold any number where an id is meant.
-    fn known_names(&self, event: &Event, tables: &Tables) -> Check {
+    pub(crate) fn known_names(&self, event: &Event, tables: &Tables) -> Check {
         let known = |space: Space, id: u32| (id as usize) < tables.names(space).len();
         let target = match event.op {
             Op::Read | Op::Write | Op::AtomicRead | Op::AtomicWrite | Op::Rmw | Op::Alloc | Op::Free => {

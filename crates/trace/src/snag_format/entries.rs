@@ -1,0 +1,545 @@
+//! Payloads of the blocks that hold no events: names, comments, index, end.
+//!
+//! ```text
+//! names    = layout u8
+//!            for each of the ten kinds of names, in the order of `Space`: n  n × length  the texts
+//!            n × variable     variable = 0 length text | 1 address (difference to the range before, zigzag) size
+//!            n × reach set    reach set = n × (3 × id + 0 variable, 1 lock, 2 thread)
+//!            n × plain lock   n × (semaphore count)   n × (barrier parties)   n × (variable value-zigzag)
+//! comments = n × (events since the comment before, length, text)
+//! index    = n × (bytes since the block before, kind u8, events if it is a block of events)
+//! end      = events u64  offset of the index or 0 u64  layout u8  "SNAGEND"
+//! ```
+//!
+//! Numbers not marked otherwise are LEB128 of at most 64 bits, and each *n* stands before its list. Names are only
+//! what is new since the names block before; ids count on.
+
+use super::{END_LENGTH, Entry, FILE_HEADER, Kind, unzigzag, zigzag};
+use crate::ids::*;
+use crate::tables::{Layout, Object, Space, Tables, Variable};
+use crate::text_format::{is_comment, is_marker};
+use std::collections::HashSet;
+
+/// Most names, variables, reach sets and declarations in one block.
+const MOST_ENTRIES: usize = 1 << 20;
+/// Most members of all reach sets in one block.
+const MOST_MEMBERS: usize = 4 << 20;
+/// The writer begins a new block when one has become this long.
+const FULL: usize = 8 << 20;
+/// The longest text.
+const LONGEST_TEXT: usize = 4 << 20;
+
+/// The kinds of names that are simply texts.
+const SPACES: &[Space] = Space::ALL.split_last().expect("there are names").1;
+
+fn put(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    put(out, text.len() as u64);
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn layout_code(layout: Layout) -> u8 {
+    layout.crlf as u8 | (layout.open_end as u8) << 1
+}
+
+fn layout_from(code: u8) -> Result<Layout, String> {
+    if code > 3 {
+        return Err(format!("unknown layout {code}"));
+    }
+    Ok(Layout { crlf: code & 1 != 0, open_end: code & 2 != 0 })
+}
+
+/// How much of the tables was written. What is in the tables is only ever added to.
+#[derive(Clone, Debug)]
+pub(super) struct Written {
+    names: [usize; SPACES.len()],
+    variables: usize,
+    reaches: usize,
+    declared: [usize; 4],
+    comments: usize,
+    crlf: bool,
+    marks: Marks,
+}
+
+impl Written {
+    /// Nothing; location 0 is in all tables.
+    pub(super) fn new() -> Written {
+        let mut names = [0; SPACES.len()];
+        names[Space::Location as usize] = 1;
+        Written { names, variables: 0, reaches: 0, declared: [0; 4], comments: 0, crlf: false, marks: Marks::default() }
+    }
+
+    /// Notes that a block of events follows.
+    pub(super) fn events_follow(&mut self, tables: &Tables) {
+        self.marks = Marks::of(tables);
+    }
+
+    fn names_are_complete(&self, tables: &Tables) -> bool {
+        SPACES.iter().all(|&s| self.names[s as usize] == tables.names(s).len())
+            && self.variables == tables.variable_count()
+            && self.reaches == tables.reach_count()
+            && self.declared == declared(tables)
+            && self.crlf == tables.layout.crlf
+    }
+
+    /// Fills `out` with the payload of the next names block; false if nothing is new.
+    pub(super) fn next_names(&mut self, tables: &Tables, out: &mut Vec<u8>) -> Result<bool, String> {
+        out.clear();
+        if self.names_are_complete(tables) {
+            return Ok(false);
+        }
+        self.crlf = tables.layout.crlf;
+        out.push(layout_code(Layout { crlf: self.crlf, open_end: false }));
+        // A list that is cut short leaves nothing for the lists after it, as these may refer to it.
+        let mut left = MOST_ENTRIES;
+        for &space in SPACES {
+            let names = tables.names(space);
+            let from = self.names[space as usize];
+            let mut bytes = out.len();
+            let fits = (from..names.len()).take(left).take_while(|&i| {
+                bytes += names.get(i).len();
+                bytes < FULL
+            });
+            let mut count = fits.count();
+            if count == 0 && from < names.len() && left == MOST_ENTRIES {
+                count = 1;
+            }
+            self.names[space as usize] += count;
+            left = if self.names[space as usize] < names.len() { 0 } else { left - count };
+            put(out, count as u64);
+            for i in from..from + count {
+                if names.get(i).len() > LONGEST_TEXT {
+                    return Err(format!("a name is longer than {LONGEST_TEXT} bytes"));
+                }
+                put(out, names.get(i).len() as u64);
+            }
+            (from..from + count).for_each(|i| out.extend_from_slice(names.get(i).as_bytes()));
+        }
+        self.variables(tables, &mut left, out)?;
+        self.reaches(tables, &mut left, out)?;
+        self.declarations(tables, &mut left, out)?;
+        Ok(true)
+    }
+
+    fn variables(&mut self, tables: &Tables, left: &mut usize, out: &mut Vec<u8>) -> Result<(), String> {
+        let mut list = Vec::new();
+        let (from, mut before) = (self.variables, 0u64);
+        while self.variables < tables.variable_count() && *left > 0 && out.len() + list.len() < FULL {
+            match tables.variable(VarId::new(self.variables)) {
+                Variable::Named(name) => {
+                    let name = tables.names(Space::VariableName).get(name as usize);
+                    if name.len() > LONGEST_TEXT {
+                        return Err(format!("a name is longer than {LONGEST_TEXT} bytes"));
+                    }
+                    list.push(0);
+                    put_text(&mut list, name);
+                }
+                Variable::Range { address, size } => {
+                    list.push(1);
+                    put(&mut list, zigzag(address.wrapping_sub(before) as i64));
+                    put(&mut list, size);
+                    before = address;
+                }
+            }
+            self.variables += 1;
+            *left -= 1;
+        }
+        put(out, (self.variables - from) as u64);
+        out.extend_from_slice(&list);
+        if self.variables < tables.variable_count() {
+            *left = 0;
+        }
+        Ok(())
+    }
+
+    fn reaches(&mut self, tables: &Tables, left: &mut usize, out: &mut Vec<u8>) -> Result<(), String> {
+        let mut list = Vec::new();
+        let (from, mut members) = (self.reaches, 0);
+        while self.reaches < tables.reach_count() && *left > 0 && out.len() + list.len() < FULL {
+            let objects = tables.reach_objects(ReachId::new(self.reaches));
+            if objects.len() > MOST_MEMBERS {
+                return Err(format!("a missing method could reach more than {MOST_MEMBERS} objects"));
+            }
+            members += objects.len();
+            if members > MOST_MEMBERS {
+                break;
+            }
+            put(&mut list, objects.len() as u64);
+            for object in objects {
+                let (id, kind) = match object {
+                    Object::Variable(id) => (id.0, 0),
+                    Object::Lock(id) => (id.0, 1),
+                    Object::Thread(id) => (id.0, 2),
+                };
+                put(&mut list, id as u64 * 3 + kind);
+            }
+            self.reaches += 1;
+            *left -= 1;
+        }
+        put(out, (self.reaches - from) as u64);
+        out.extend_from_slice(&list);
+        if self.reaches < tables.reach_count() {
+            *left = 0;
+        }
+        Ok(())
+    }
+
+    fn declarations(&mut self, tables: &Tables, left: &mut usize, out: &mut Vec<u8>) -> Result<(), String> {
+        let declarations = &tables.declarations;
+        let all = declared(tables);
+        for (kind, list) in all.iter().enumerate() {
+            let from = self.declared[kind];
+            let to = (*list).min(from + *left);
+            self.declared[kind] = to;
+            *left = if to < *list { 0 } else { *left - (to - from) };
+            put(out, (to - from) as u64);
+            for i in from..to {
+                let (id, value) = match kind {
+                    0 => (declarations.plain_locks[i].0, None),
+                    1 => (declarations.semaphores[i].0.0, Some(declarations.semaphores[i].1 as u64)),
+                    2 => (declarations.barriers[i].0.0, Some(declarations.barriers[i].1 as u64)),
+                    _ => (declarations.initial[i].0.0, Some(zigzag(declarations.initial[i].1))),
+                };
+                self.marks.check(kind, id)?;
+                put(out, id as u64);
+                value.into_iter().for_each(|v| put(out, v));
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills `out` with the payload of the next comments block; false if nothing is new. `events` have been written.
+    pub(super) fn next_comments(&mut self, tables: &Tables, events: u64, out: &mut Vec<u8>) -> Result<bool, String> {
+        out.clear();
+        let new = &tables.comments[self.comments..];
+        let mut bytes = 0;
+        let fits = new.iter().take(MOST_ENTRIES).take_while(|c| {
+            bytes += c.1.len() + 8;
+            bytes < FULL
+        });
+        let count = fits.count().max(1).min(new.len());
+        if count == 0 {
+            return Ok(false);
+        }
+        put(out, count as u64);
+        let mut before = 0;
+        for (number, text) in &new[..count] {
+            if *number < events || *number < before {
+                return Err(format!("a comment of event {number} was added too late"));
+            }
+            if text.len() > LONGEST_TEXT || !(is_comment(text) || *number == 0 && is_marker(text)) {
+                return Err(format!("a comment of event {number} is none"));
+            }
+            put(out, number - before);
+            put_text(out, text);
+            before = *number;
+        }
+        self.comments += count;
+        Ok(true)
+    }
+}
+
+fn declared(tables: &Tables) -> [usize; 4] {
+    let d = &tables.declarations;
+    [d.plain_locks.len(), d.semaphores.len(), d.barriers.len(), d.initial.len()]
+}
+
+/// Number of locks, semaphores, barriers and variables that events so far may have used. Only what is newer can be
+/// declared: nothing is declared after its first use.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Marks([usize; 4]);
+
+impl Marks {
+    /// At this point.
+    pub(super) fn of(tables: &Tables) -> Marks {
+        let names = |space: Space| tables.names(space).len();
+        Marks([names(Space::Lock), names(Space::Semaphore), names(Space::Barrier), tables.variable_count()])
+    }
+
+    fn check(&self, kind: usize, id: u32) -> Result<(), String> {
+        if (id as usize) < self.0[kind] {
+            let what = ["lock", "semaphore", "barrier", "variable"][kind];
+            return Err(format!("{what} {id} is declared after events that may have used it"));
+        }
+        Ok(())
+    }
+}
+
+/// The rest of a payload.
+struct Input<'a>(&'a [u8]);
+
+const SHORT: &str = "a block ends in the middle of an entry";
+
+impl<'a> Input<'a> {
+    fn byte(&mut self) -> Result<u8, String> {
+        let (&byte, rest) = self.0.split_first().ok_or(SHORT)?;
+        self.0 = rest;
+        Ok(byte)
+    }
+
+    fn number(&mut self) -> Result<u64, String> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = (byte & 0x7f) as u64;
+            if bits << shift >> shift != bits {
+                break;
+            }
+            number |= bits << shift;
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        Err("a number has more than 64 bits".to_owned())
+    }
+
+    fn id(&mut self, what: &str, known: usize) -> Result<u32, String> {
+        let id = self.number()?;
+        if id >= known as u64 {
+            return Err(format!("{what} {id} has no name yet"));
+        }
+        Ok(id as u32)
+    }
+
+    /// The length of a list, taken out of `left`.
+    fn count(&mut self, left: &mut usize) -> Result<usize, String> {
+        let count = self.number()?;
+        if count > *left as u64 {
+            return Err(format!("a list of {count} entries is too long for one block"));
+        }
+        *left -= count as usize;
+        Ok(count as usize)
+    }
+
+    fn bytes(&mut self, count: usize) -> Result<&'a [u8], String> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(SHORT)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn length(&mut self) -> Result<usize, String> {
+        let length = self.number()?;
+        if length > LONGEST_TEXT as u64 {
+            return Err(format!("a text of {length} bytes is longer than {LONGEST_TEXT}"));
+        }
+        Ok(length as usize)
+    }
+
+    fn end(&self) -> Result<(), String> {
+        if self.0.is_empty() { Ok(()) } else { Err(format!("{} bytes too many in a block", self.0.len())) }
+    }
+}
+
+/// What a reader remembers about names from block to block.
+#[derive(Default)]
+pub(super) struct Known {
+    marks: Marks,
+    /// What was declared, against declaring twice.
+    declared: [HashSet<u32>; 4],
+}
+
+impl Known {
+    /// Notes that a block of events was read.
+    pub(super) fn events_read(&mut self, tables: &Tables) {
+        self.marks = Marks::of(tables);
+    }
+
+    /// Adds the entries of a names block to the tables.
+    pub(super) fn read_names(&mut self, payload: &[u8], tables: &mut Tables) -> Result<(), String> {
+        let mut input = Input(payload);
+        tables.layout = layout_from(input.byte()?)?;
+        let mut left = MOST_ENTRIES;
+        let mut lengths = Vec::new();
+        for &space in SPACES {
+            lengths.clear();
+            for _ in 0..input.count(&mut left)? {
+                lengths.push(input.length()?);
+            }
+            let names = tables.names_mut(space);
+            for &length in &lengths {
+                let text = input.bytes(length)?;
+                let before = names.len();
+                match names.intern_bytes(text) {
+                    Err(_) => return Err("a name is not UTF-8 text".to_owned()),
+                    Ok(id) if id < before => return Err(twice(names.get(id))),
+                    Ok(_) => {}
+                }
+            }
+        }
+        read_variables(&mut input, &mut left, tables)?;
+        read_reaches(&mut input, &mut left, tables)?;
+        self.read_declarations(&mut input, &mut left, tables)?;
+        input.end()
+    }
+
+    fn read_declarations(&mut self, input: &mut Input, left: &mut usize, tables: &mut Tables) -> Result<(), String> {
+        for (kind, known) in Marks::of(tables).0.into_iter().enumerate() {
+            for _ in 0..input.count(left)? {
+                let id = input.id("something declared", known)?;
+                self.marks.check(kind, id)?;
+                if !self.declared[kind].insert(id) {
+                    return Err("something is declared twice".to_owned());
+                }
+                let value = if kind == 0 { 0 } else { input.number()? };
+                let small = || u32::try_from(value).map_err(|_| format!("a count of {value} is too large"));
+                match kind {
+                    0 => tables.declarations.plain_locks.push(LockId(id)),
+                    1 => tables.declarations.semaphores.push((SemId(id), small()?)),
+                    2 if value == 0 => return Err("a barrier for 0 parties".to_owned()),
+                    2 => tables.declarations.barriers.push((BarrierId(id), small()?)),
+                    _ => tables.declarations.initial.push((VarId(id), unzigzag(value))),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn twice(name: &str) -> String {
+    let short: String = name.chars().take(40).collect();
+    format!("the name '{short}' comes twice")
+}
+
+fn read_variables(input: &mut Input, left: &mut usize, tables: &mut Tables) -> Result<(), String> {
+    let mut before = 0u64;
+    for _ in 0..input.count(left)? {
+        let known = tables.variable_count();
+        let id = match input.byte()? {
+            0 => {
+                let length = input.length()?;
+                let name = input.bytes(length)?;
+                tables.variable_named_bytes(name).map_err(|_| "a variable's name is not UTF-8 text".to_owned())?
+            }
+            1 => {
+                let address = before.wrapping_add(unzigzag(input.number()?) as u64);
+                let size = input.number()?;
+                if size == 0 || address.checked_add(size - 1).is_none() {
+                    return Err(format!("the range {address:#x}:{size} is empty or reaches over the last address"));
+                }
+                before = address;
+                tables.variable_range(address, size)
+            }
+            other => return Err(format!("unknown kind of variable {other}")),
+        };
+        if id.index() < known {
+            return Err(twice(&tables.variable_text(id)));
+        }
+    }
+    Ok(())
+}
+
+fn read_reaches(input: &mut Input, left: &mut usize, tables: &mut Tables) -> Result<(), String> {
+    let mut members = MOST_MEMBERS;
+    for _ in 0..input.count(left)? {
+        let count = input.count(&mut members)?;
+        let mut objects = Vec::with_capacity(count.min(input.0.len()));
+        for _ in 0..count {
+            let code = input.number()?;
+            let (id, kind) = (code / 3, code % 3);
+            let known = [tables.variable_count(), tables.lock_count(), tables.thread_count()][kind as usize];
+            if id >= known as u64 {
+                return Err("a missing method could reach something that has no name yet".to_owned());
+            }
+            objects.push(match kind {
+                0 => Object::Variable(VarId(id as u32)),
+                1 => Object::Lock(LockId(id as u32)),
+                _ => Object::Thread(ThreadId(id as u32)),
+            });
+        }
+        let before = tables.reach_count();
+        if tables.reach(objects).index() < before {
+            return Err("a set of what a missing method could reach comes twice".to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// Adds the comments of a block to the tables; `events` have been read before it.
+pub(super) fn read_comments(payload: &[u8], events: u64, tables: &mut Tables) -> Result<(), String> {
+    let mut input = Input(payload);
+    let mut number = 0u64;
+    for _ in 0..input.count(&mut { MOST_ENTRIES })? {
+        number = number.checked_add(input.number()?).ok_or("a comment beyond all events")?;
+        let length = input.length()?;
+        let text = std::str::from_utf8(input.bytes(length)?).map_err(|_| "a comment is not UTF-8 text".to_owned())?;
+        if number < events || tables.comments.last().is_some_and(|c| c.0 > number) {
+            return Err(format!("a comment of event {number} comes too late"));
+        }
+        if !(is_comment(text) || number == 0 && is_marker(text)) {
+            return Err(format!("a comment of event {number} neither is blank nor starts with '#'"));
+        }
+        tables.comments.push((number, text.to_owned()));
+    }
+    input.end()
+}
+
+/// The payload of the index.
+pub(super) fn index(entries: &[Entry]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put(&mut out, entries.len() as u64);
+    let mut before = FILE_HEADER as u64;
+    for entry in entries {
+        put(&mut out, entry.offset - before);
+        out.push(entry.kind as u8);
+        if entry.kind == Kind::Events {
+            put(&mut out, entry.events);
+        }
+        before = entry.offset;
+    }
+    out
+}
+
+/// The entries of an index.
+pub(super) fn read_index(payload: &[u8]) -> Result<Vec<Entry>, String> {
+    let mut input = Input(payload);
+    let count = input.count(&mut { payload.len() })?;
+    let mut entries = Vec::with_capacity(count.min(payload.len() / 2));
+    let mut offset = FILE_HEADER as u64;
+    for _ in 0..count {
+        offset = offset.checked_add(input.number()?).ok_or("an offset in the index is too large")?;
+        let kind = Kind::from_code(input.byte()?).ok_or("the index lists an unknown kind of block")?;
+        let events = if kind == Kind::Events { input.number()? } else { 0 };
+        entries.push(Entry { kind, offset, events });
+    }
+    input.end()?;
+    Ok(entries)
+}
+
+/// What the end block says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct End {
+    /// Events in the file.
+    pub(super) events: u64,
+    /// Where the index is; 0 if there is none.
+    pub(super) index: u64,
+    /// How the text looked.
+    pub(super) layout: Layout,
+}
+
+const END_TEXT: &[u8; 7] = b"SNAGEND";
+
+impl End {
+    pub(super) fn encode(&self) -> [u8; END_LENGTH] {
+        let mut bytes = [0; END_LENGTH];
+        bytes[..8].copy_from_slice(&self.events.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.index.to_le_bytes());
+        bytes[16] = layout_code(self.layout);
+        bytes[17..].copy_from_slice(END_TEXT);
+        bytes
+    }
+
+    pub(super) fn decode(payload: &[u8]) -> Result<End, String> {
+        let word = |at: usize| u64::from_le_bytes(payload[at..at + 8].try_into().expect("eight bytes"));
+        if payload.len() != END_LENGTH || payload[17..] != *END_TEXT {
+            return Err("the end block does not end in SNAGEND".to_owned());
+        }
+        Ok(End { events: word(0), index: word(8), layout: layout_from(payload[16])? })
+    }
+}

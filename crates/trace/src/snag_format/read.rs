@@ -1,0 +1,304 @@
+//! Reading `.snag` as a stream.
+
+use super::entries::{self, End, Known};
+use super::{BLOCK_HEADER, BlockHeader, Entry, FILE_HEADER, Kind, MAGIC, VERSION, columns, u32_at};
+use crate::error::{Error, Position, Result};
+use crate::events::Events;
+use crate::reader::BlockReader;
+use crate::tables::Tables;
+use std::io::{ErrorKind, Read};
+
+/// Reads `.snag` from any stream.
+pub struct SnagReader<R> {
+    pub(super) input: R,
+    /// Byte of the input at which the next block starts; 0 before the file header was read.
+    pub(super) offset: u64,
+    /// Events read or passed over.
+    pub(super) count: u64,
+    /// Blocks that start before this byte have told their names and comments.
+    pub(super) told: u64,
+    /// What was read, to be compared with the index; `None` if blocks were passed over.
+    pub(super) seen: Option<Vec<Entry>>,
+    /// Where the index stands, once it was read.
+    index: Option<u64>,
+    ended: bool,
+    known: Known,
+    stored: Buffer,
+    plain: Vec<u8>,
+    warnings: Vec<String>,
+    /// Whether it was said that the recording is cut off.
+    warned: bool,
+}
+
+/// A buffer that keeps its length, so that it is cleared once and not for every block.
+#[derive(Default)]
+pub(super) struct Buffer {
+    bytes: Vec<u8>,
+}
+
+/// The input ended before a block did.
+pub(super) struct CutOff;
+
+impl Buffer {
+    /// The next `length` bytes of the input, or as many as there are. Memory grows only as bytes arrive.
+    fn fill(&mut self, input: &mut impl Read, length: usize) -> std::io::Result<&[u8]> {
+        let mut filled = 0;
+        while filled < length {
+            if filled == self.bytes.len() {
+                self.bytes.resize(length.min((2 * filled).max(1 << 16)), 0);
+            }
+            let end = length.min(self.bytes.len());
+            match input.read(&mut self.bytes[filled..end]) {
+                Ok(0) => break,
+                Ok(n) => filled += n,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(&self.bytes[..filled])
+    }
+}
+
+impl<R: Read> SnagReader<R> {
+    /// Reads from `input`.
+    pub fn new(input: R) -> SnagReader<R> {
+        SnagReader {
+            input,
+            offset: 0,
+            count: 0,
+            told: 0,
+            seen: Some(Vec::new()),
+            index: None,
+            ended: false,
+            known: Known::default(),
+            stored: Buffer::default(),
+            plain: Vec::new(),
+            warnings: Vec::new(),
+            warned: false,
+        }
+    }
+
+    /// An error in the block at `offset`.
+    pub(super) fn error<T>(offset: u64, message: impl Into<String>) -> Result<T> {
+        Err(Error::new(Position::Offset(offset), message))
+    }
+
+    fn unreadable(offset: u64, error: std::io::Error) -> Error {
+        Error::new(Position::Offset(offset), format!("cannot read on: {error}"))
+    }
+
+    /// Reads and checks the first bytes of the file.
+    pub(super) fn read_file_header(&mut self) -> Result<()> {
+        let bytes = self.stored.fill(&mut self.input, FILE_HEADER).map_err(|e| Self::unreadable(0, e))?;
+        if bytes.is_empty() {
+            return Err(Error::new(Position::Whole, "the input is empty; a trace has at least one event"));
+        }
+        if !bytes.starts_with(&MAGIC[..bytes.len().min(MAGIC.len())]) {
+            let mangled = bytes.starts_with(b"SNAG\n") || bytes.starts_with(b"SNAG\r\r");
+            return Self::error(
+                0,
+                match mangled {
+                    true => "the first bytes are those of a .snag file that was transferred as if it were text",
+                    false => "the first bytes are not those of a .snag file",
+                },
+            );
+        }
+        if bytes.len() < FILE_HEADER {
+            return Self::error(0, "the recording is cut off inside the file header; nothing can be read");
+        }
+        if crc32fast::hash(&bytes[..12]) != u32_at(bytes, 12) {
+            return Self::error(0, "the checksum of the file header is wrong: the file is damaged");
+        }
+        let version = u32_at(bytes, 8);
+        if version != VERSION {
+            return Self::error(
+                0,
+                format!("version {version} of .snag is not known to this snag, which reads version {VERSION}"),
+            );
+        }
+        self.offset = FILE_HEADER as u64;
+        Ok(())
+    }
+
+    /// The header of the next block; `None` at the end of the input.
+    pub(super) fn read_header(&mut self) -> Result<std::result::Result<BlockHeader, CutOff>> {
+        let offset = self.offset;
+        let bytes = self.stored.fill(&mut self.input, BLOCK_HEADER).map_err(|e| Self::unreadable(offset, e))?;
+        let Ok(bytes) = bytes.try_into() else { return Ok(Err(CutOff)) };
+        BlockHeader::decode(bytes).map(Ok).or_else(|message| Self::error(offset, message))
+    }
+
+    /// The payload of the block whose header was just read.
+    pub(super) fn read_payload(&mut self, header: &BlockHeader) -> Result<std::result::Result<&[u8], CutOff>> {
+        let offset = self.offset;
+        let stored = self.stored.fill(&mut self.input, header.stored).map_err(|e| Self::unreadable(offset, e))?;
+        if stored.len() < header.stored {
+            return Ok(Err(CutOff));
+        }
+        if crc32fast::hash(stored) != header.crc {
+            return Self::error(offset, "the checksum of the block is wrong: the file is damaged");
+        }
+        if !header.lz4 {
+            return Ok(Ok(stored));
+        }
+        if self.plain.len() < header.plain {
+            self.plain.resize(header.plain, 0);
+        }
+        let plain = &mut self.plain[..header.plain];
+        match lz4_flex::block::decompress_into(stored, plain) {
+            Ok(length) if length == header.plain => Ok(Ok(plain)),
+            Ok(length) => Self::error(offset, format!("the block holds {length} bytes instead of {}", header.plain)),
+            Err(error) => Self::error(offset, format!("the block cannot be decompressed: {error}")),
+        }
+    }
+
+    /// Notes that the next block has been read or passed over.
+    pub(super) fn pass(&mut self, header: &BlockHeader) {
+        let entry = Entry { kind: header.kind, offset: self.offset, events: header.events as u64 };
+        if let Some(seen) = &mut self.seen {
+            seen.push(entry);
+        }
+        self.offset += (BLOCK_HEADER + header.stored) as u64;
+        self.told = self.told.max(self.offset);
+        self.count += header.events as u64;
+    }
+
+    /// Reads the payload of a block and does what it says.
+    pub(super) fn read_body(
+        &mut self,
+        header: &BlockHeader,
+        tables: &mut Tables,
+        events: &mut Events,
+    ) -> Result<std::result::Result<(), CutOff>> {
+        let (offset, count, told) = (self.offset, self.count, self.told > self.offset);
+        if self.index.is_some() && header.kind != Kind::End {
+            return Self::error(offset, "a block after the index that is not the end");
+        }
+        let mut known = std::mem::take(&mut self.known);
+        let payload = match self.read_payload(header)? {
+            Ok(payload) => payload,
+            Err(cut_off) => return Ok(Err(cut_off)),
+        };
+        let mut index = None;
+        let mut end = None;
+        let done = match header.kind {
+            Kind::Names | Kind::Comments if told => Ok(()),
+            Kind::Names => known.read_names(payload, tables),
+            Kind::Comments => entries::read_comments(payload, count, tables),
+            Kind::Events => columns::decode(payload, header.events, events).map(|()| known.events_read(tables)),
+            Kind::Index => entries::read_index(payload).map(|entries| index = Some(entries)),
+            Kind::End => End::decode(payload).map(|read| end = Some(read)),
+        };
+        self.known = known;
+        done.or_else(|message| Self::error(offset, message))?;
+        if let Some(index) = index {
+            self.check_index(&index)?;
+            self.index = Some(offset);
+        }
+        if let Some(end) = end {
+            self.check_end(&end, tables)?;
+        }
+        if header.kind == Kind::Index || header.kind == Kind::End {
+            self.offset += (BLOCK_HEADER + header.stored) as u64;
+        } else {
+            self.pass(header);
+        }
+        Ok(Ok(()))
+    }
+
+    /// Prepares for reading from another block on.
+    pub(super) fn restart_at_blocks(&mut self) {
+        self.seen = None;
+        self.index = None;
+        self.ended = false;
+    }
+
+    fn check_index(&self, index: &[Entry]) -> Result<()> {
+        match &self.seen {
+            Some(seen) if seen != index => Self::error(self.offset, "the index does not agree with the blocks"),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_end(&mut self, end: &End, tables: &mut Tables) -> Result<()> {
+        if end.events != self.count {
+            return Self::error(self.offset, format!("the file holds {} events instead of {}", self.count, end.events));
+        }
+        if end.events == 0 {
+            return Self::error(self.offset, "there is no event; a trace has at least one event");
+        }
+        if self.seen.is_some() && end.index != self.index.unwrap_or(0) {
+            return Self::error(self.offset, "the end block gives a wrong place for the index");
+        }
+        if tables.comments.last().is_some_and(|c| c.0 > end.events) {
+            return Self::error(self.offset, "there is a comment beyond the last event");
+        }
+        tables.layout = end.layout;
+        Ok(())
+    }
+
+    /// Nothing may follow the end block.
+    fn check_nothing_follows(&mut self) -> Result<()> {
+        let offset = self.offset;
+        let more = self.stored.fill(&mut self.input, 1).map_err(|e| Self::unreadable(offset, e))?;
+        if more.is_empty() { Ok(()) } else { Self::error(offset, "there is something after the end of the recording") }
+    }
+
+    fn cut_off(&mut self, tables: &mut Tables) -> Result<()> {
+        let (count, offset) = (self.count, self.offset);
+        if count == 0 {
+            return Self::error(offset, "the recording is cut off before its first whole block of events");
+        }
+        while tables.comments.last().is_some_and(|c| c.0 > count) {
+            tables.comments.pop();
+        }
+        if std::mem::replace(&mut self.warned, true) {
+            return Ok(());
+        }
+        self.warnings.push(format!(
+            "the recording is cut off after event {} (byte {offset}): what was recorded later is lost, as when the \
+             program is killed or the disk is full",
+            count - 1
+        ));
+        Ok(())
+    }
+}
+
+impl<R: Read + Send> BlockReader for SnagReader<R> {
+    fn read_block(&mut self, tables: &mut Tables, events: &mut Events) -> Result<bool> {
+        if self.ended {
+            return Ok(false);
+        }
+        if self.offset == 0 {
+            self.read_file_header()?;
+        }
+        loop {
+            let body = match self.read_header()? {
+                Ok(header) => self.read_body(&header, tables, events)?.map(|()| header.kind),
+                Err(cut_off) => Err(cut_off),
+            };
+            match body {
+                Ok(Kind::Events) => return Ok(true),
+                Ok(Kind::End) => {
+                    self.ended = true;
+                    self.check_nothing_follows()?;
+                    return Ok(false);
+                }
+                Ok(_) => {}
+                Err(CutOff) => {
+                    self.ended = true;
+                    self.cut_off(tables)?;
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
+    fn position_of(&self, event: usize) -> Position {
+        Position::Event(event as u64)
+    }
+
+    fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
+    }
+}
