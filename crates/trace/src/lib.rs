@@ -19,6 +19,7 @@ pub mod op;
 pub mod open;
 pub mod reader;
 pub mod snag_format;
+mod scan;
 pub mod stats;
 pub mod std_format;
 pub mod tables;

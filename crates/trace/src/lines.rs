@@ -1,6 +1,7 @@
 //! Text in chunks of whole lines, from any stream, through one buffer.
 
 use crate::error::{Error, Position, Result};
+use crate::scan::PADDING;
 use std::io::Read;
 
 /// A longer line is refused, so that a file without line ends cannot fill the memory.
@@ -23,19 +24,25 @@ pub struct Lines<R> {
 impl<R: Read> Lines<R> {
     /// Reads from `input`.
     pub fn new(input: R) -> Lines<R> {
-        Lines { input, buffer: vec![0; CHUNK + LONGEST_LINE], used: 0, filled: 0, ended: false, line: 0 }
+        Lines { input, buffer: vec![0; CHUNK + LONGEST_LINE + PADDING], used: 0, filled: 0, ended: false, line: 0 }
     }
 
     /// The next chunk of whole lines; the last one of a stream may lack its line
     /// end. `None` at the end. `line` is the number of lines before the chunk.
     pub fn next_chunk(&mut self, line: u64) -> Result<Option<&[u8]>> {
+        Ok(self.next_padded(line)?.map(|(padded, end)| &padded[..end]))
+    }
+
+    /// The same, with some bytes behind the chunk that may be read and mean
+    /// nothing, and where the chunk ends.
+    pub(crate) fn next_padded(&mut self, line: u64) -> Result<Option<(&[u8], usize)>> {
         self.line = line;
         self.buffer.copy_within(self.used..self.filled, 0);
         self.filled -= self.used;
         self.used = 0;
         loop {
             if !self.ended && self.filled <= LONGEST_LINE {
-                let end = (self.filled + CHUNK).min(self.buffer.len());
+                let end = (self.filled + CHUNK).min(self.buffer.len() - PADDING);
                 match self.input.read(&mut self.buffer[self.filled..end]) {
                     Ok(0) => self.ended = true,
                     Ok(n) => self.filled += n,
@@ -58,14 +65,14 @@ impl<R: Read> Lines<R> {
                 break;
             }
         }
-        let chunk = &self.buffer[..self.used];
         if self.used == 0 && self.filled > 0 {
             return Err(Error::new(
                 Position::Line(line + 1),
                 format!("line is longer than {LONGEST_LINE} bytes; is this a text trace?"),
             ));
         }
-        Ok(if chunk.is_empty() { None } else { Some(chunk) })
+        let padded = &self.buffer[..self.used + PADDING];
+        Ok(if self.used == 0 { None } else { Some((padded, self.used)) })
     }
 }
 

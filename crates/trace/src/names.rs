@@ -12,14 +12,14 @@ pub struct Names {
     text: String,
     /// Where the name of each id ends in `text`; it starts where the one before ends.
     ends: Vec<usize>,
-    /// Open addressing, a power of two long, at most half full.
+    /// Open addressing, a power of two long, at most half full, a quarter while small.
     slots: Vec<Slot>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     key: Key,
-    /// Id plus one; 0 is a free slot.
+    /// Which name; nothing in a free slot.
     id: u32,
 }
 
@@ -31,7 +31,8 @@ struct Key {
     high: u64,
 }
 
-const FREE: Slot = Slot { key: Key { low: 0, high: 0 }, id: 0 };
+/// No text has this key, so that one comparison tells a hit.
+const FREE: Slot = Slot { key: Key { low: 0, high: 0xfe << 56 }, id: 0 };
 const LONG: u64 = 0xff << 56;
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -63,6 +64,24 @@ impl Key {
             }
             Key { low, high: top }
         }
+    }
+
+    /// The key of a text of up to fifteen bytes of which sixteen bytes
+    /// can be read, in two loads.
+    #[inline(always)]
+    fn padded(bytes: &[u8; 16], len: usize) -> Key {
+        const MASKS: [(u64, u64); 16] = {
+            let mut masks = [(0, 0); 16];
+            let mut n = 0;
+            while n < 16 {
+                let all: u128 = (1 << (8 * n)) - 1;
+                masks[n] = (all as u64, (all >> 64) as u64);
+                n += 1;
+            }
+            masks
+        };
+        let (low, high) = MASKS[len & 15];
+        Key { low: load64(&bytes[..8]) & low, high: load64(&bytes[8..]) & high | (len as u64) << 56 }
     }
 
     /// A long text is folded from both ends with different multipliers, eight
@@ -154,7 +173,27 @@ impl Names {
     /// checked to be UTF-8: one that was seen before is known to be.
     #[inline]
     pub fn intern_bytes(&mut self, name: &[u8]) -> Result<usize, std::str::Utf8Error> {
-        let key = Key::of(name);
+        self.intern_key(name, Key::of(name))
+    }
+
+    /// The same for `text[start..start + len]`, faster if more of the text follows.
+    #[inline(always)]
+    pub(crate) fn intern_at(&mut self, text: &[u8], start: usize, len: usize) -> Result<usize, std::str::Utf8Error> {
+        if len < 16
+            && let Some(bytes) = text[start..].first_chunk::<16>()
+        {
+            let key = Key::padded(bytes, len);
+            let slot = &self.slots[key.hash() & (self.slots.len() - 1)];
+            if slot.key == key {
+                return Ok(slot.id as usize);
+            }
+            return self.intern_key(&text[start..start + len], key);
+        }
+        self.intern_bytes(&text[start..start + len])
+    }
+
+    #[inline(never)]
+    fn intern_key(&mut self, name: &[u8], key: Key) -> Result<usize, std::str::Utf8Error> {
         match self.lookup(name, key) {
             Ok(index) => Ok(index),
             Err(slot) => Ok(self.add(std::str::from_utf8(name)?, key, slot)),
@@ -167,14 +206,13 @@ impl Names {
         let mut at = key.hash() & mask;
         loop {
             let slot = &self.slots[at];
-            if slot.id == 0 {
-                return Err(at);
-            }
             if slot.key == key {
-                let index = slot.id as usize - 1;
+                let index = slot.id as usize;
                 if key.high < LONG || self.get(index).as_bytes() == name {
                     return Ok(index);
                 }
+            } else if slot.key == FREE.key {
+                return Err(at);
             }
             at = (at + 1) & mask;
         }
@@ -186,8 +224,10 @@ impl Names {
         assert!(index < u32::MAX as usize - 1, "more than four thousand million names");
         self.text.push_str(name);
         self.ends.push(self.text.len());
-        self.slots[slot] = Slot { key, id: index as u32 + 1 };
-        if 2 * self.ends.len() > self.slots.len() {
+        self.slots[slot] = Slot { key, id: index as u32 };
+        // Sparse while that is cheap: most look-ups should hit at their first try.
+        let sparse = if self.ends.len() < 1 << 16 { 4 } else { 2 };
+        if sparse * self.ends.len() > self.slots.len() {
             self.grow();
         }
         index
@@ -196,9 +236,9 @@ impl Names {
     fn grow(&mut self) {
         let mask = self.slots.len() * 2 - 1;
         let mut slots = vec![FREE; mask + 1];
-        for slot in self.slots.iter().filter(|s| s.id != 0) {
+        for slot in self.slots.iter().filter(|s| s.key != FREE.key) {
             let mut at = slot.key.hash() & mask;
-            while slots[at].id != 0 {
+            while slots[at].key != FREE.key {
                 at = (at + 1) & mask;
             }
             slots[at] = *slot;
@@ -239,6 +279,9 @@ mod tests {
         for (i, name) in unique.iter().enumerate() {
             assert_eq!(names.find(name), Some(i));
             assert_eq!(names.intern_bytes(name.as_bytes()), Ok(i));
+            let surrounded = format!("before{name}behind, far enough");
+            assert_eq!(names.intern_at(surrounded.as_bytes(), 6, name.len()), Ok(i));
+            assert_eq!(names.intern_at(name.as_bytes(), 0, name.len()), Ok(i));
         }
         assert_eq!(names.find("nothing like it"), None);
     }

@@ -7,11 +7,12 @@
 //! trace that was read is written again byte for byte.
 
 use crate::error::{Error, Position, Result};
-use crate::events::{Event, Events};
+use crate::events::{Event, Events, Plain};
 use crate::ids::*;
 use crate::lines::Lines;
 use crate::op::Op;
 use crate::reader::BlockReader;
+use crate::scan::Delimiters;
 use crate::tables::{Space, Tables};
 use std::io::{Read, Write};
 
@@ -36,7 +37,7 @@ impl<R: Read + Send> StdReader<R> {
 
 impl<R: Read + Send> BlockReader for StdReader<R> {
     fn read_block(&mut self, tables: &mut Tables, events: &mut Events) -> Result<bool> {
-        let Some(chunk) = self.lines.next_chunk(self.line)? else {
+        let Some((padded, end)) = self.lines.next_padded(self.line)? else {
             if self.line == 0 {
                 return Err(Error::new(Position::Whole, "the input is empty; a trace has at least one event"));
             }
@@ -48,9 +49,11 @@ impl<R: Read + Send> BlockReader for StdReader<R> {
             line: self.line,
             crlf: self.crlf,
             in_column: &mut self.in_column,
+            gathered: Vec::with_capacity(GATHERED),
+            runner: (ThreadId(0), 0),
             warnings: &mut self.warnings,
         };
-        parser.chunk(chunk)?;
+        parser.chunk(padded, end)?;
         (self.line, self.crlf) = (parser.line, parser.crlf);
         Ok(true)
     }
@@ -64,12 +67,35 @@ impl<R: Read + Send> BlockReader for StdReader<R> {
     }
 }
 
+/// So many plain events are moved into the columns at once.
+const GATHERED: usize = 256;
+
+const READ: u32 = u16::from_le_bytes(*b"r(") as u32;
+const WRITE: u32 = u16::from_le_bytes(*b"w(") as u32;
+const ACQUIRE: u32 = u32::from_le_bytes(*b"acq(");
+const RELEASE: u32 = u32::from_le_bytes(*b"rel(");
+
+/// Masks that keep so many bytes.
+const RUNNER: [u128; 16] = {
+    let mut masks = [0; 16];
+    let mut n = 0;
+    while n < 16 {
+        masks[n] = (1 << (8 * n)) - 1;
+        n += 1;
+    }
+    masks
+};
+
 struct Parser<'a> {
     tables: &'a mut Tables,
     events: &'a mut Events,
     line: u64,
     crlf: Option<bool>,
     in_column: &'a mut Vec<bool>,
+    /// Plain events not yet in the columns.
+    gathered: Vec<Plain>,
+    /// Thread of the last plain line, and its name as one number; 0 if that says nothing.
+    runner: (ThreadId, u128),
     warnings: &'a mut Vec<String>,
 }
 
@@ -91,24 +117,98 @@ impl Parser<'_> {
         self.error("not UTF-8 text")
     }
 
-    fn chunk(&mut self, chunk: &[u8]) -> Result<()> {
-        let mut rest = chunk;
-        while !rest.is_empty() {
-            let (line, after) = match memchr::memchr(b'\n', rest) {
-                Some(end) => (&rest[..end], &rest[end + 1..]),
-                None => {
-                    self.tables.layout.open_end = true;
-                    (rest, &rest[rest.len()..])
-                }
-            };
-            self.line(line)?;
+    fn chunk(&mut self, padded: &[u8], end: usize) -> Result<()> {
+        let done = self.lines(padded, end);
+        self.flush();
+        done
+    }
+
+    /// Moves the plain events gathered so far into the columns.
+    fn flush(&mut self) {
+        self.events.extend_from_plain(&self.gathered);
+        self.gathered.clear();
+    }
+
+    fn lines(&mut self, padded: &[u8], end: usize) -> Result<()> {
+        let mut delimiters = Delimiters::new(padded, end);
+        let mut start = 0;
+        while start < end {
+            let (first, second, last) = (delimiters.next(), delimiters.next(), delimiters.next());
+            let regular = padded[first] == b'|' && padded[second] == b'|' && padded[last] == b'\n' && last < end;
+            if regular && self.plain_line(padded, start, first, second, last)? {
+                start = last + 1;
+            } else {
+                self.flush();
+                let length = memchr::memchr(b'\n', &padded[start..end]);
+                self.tables.layout.open_end = length.is_none();
+                let last = length.map_or(end, |length| start + length);
+                self.line(&padded[start..last])?;
+                delimiters.skip_to(last + 1);
+                start = last + 1;
+            }
             self.line += 1;
-            rest = after;
         }
         Ok(())
     }
 
-    #[inline]
+    /// The common line: an access or a lock operation by a thread that is known
+    /// from the thread column. False, and nothing done, if it is not one.
+    #[inline(always)]
+    fn plain_line(&mut self, text: &[u8], start: usize, first: usize, second: usize, last: usize) -> Result<bool> {
+        let op = first + 1;
+        let word = u32::from_le_bytes(*text[op..].first_chunk().expect("padding follows"));
+        let (reads, writes) = (word & 0xffff == READ, word & 0xffff == WRITE);
+        let access = reads | writes;
+        let (op, from) = if access {
+            (if writes { Op::Write } else { Op::Read }, op + 2)
+        } else if (word == ACQUIRE) | (word == RELEASE) {
+            (if word == RELEASE { Op::Release } else { Op::Acquire }, op + 4)
+        } else {
+            return Ok(false);
+        };
+        let odd = (second <= from + 1) | (text[second - 1] != b')') | (self.crlf != Some(false)) | (first == start);
+        if odd {
+            return Ok(false);
+        }
+        let target = second - 1 - from;
+        // A thread mostly runs on.
+        let bytes = text[start..].first_chunk::<16>().expect("padding follows");
+        let name = if first - start < 16 { u128::from_le_bytes(*bytes) & RUNNER[first - start] } else { 0 };
+        if (name != self.runner.1) | (name == 0) {
+            self.switch(&text[start..first], name)?;
+        }
+        let locations = self.tables.names_mut(Space::Location);
+        let Ok(location) = locations.intern_at(text, second + 1, last - second - 1) else { return self.not_text() };
+        let target = match access {
+            true => self.tables.variable_named_at(text, from, target).map(|v| v.0),
+            false => self.tables.names_mut(Space::Lock).intern_at(text, from, target).map(|l| l as u32),
+        };
+        let Ok(target) = target else { return self.not_text() };
+        self.gathered.push(Plain { thread: self.runner.0, target, location: LocId::new(location), op });
+        if self.gathered.len() == GATHERED {
+            self.flush();
+        }
+        Ok(true)
+    }
+
+    #[inline(never)]
+    fn switch(&mut self, name: &[u8], packed: u128) -> Result<()> {
+        let Ok(thread) = self.tables.names_mut(Space::Thread).intern_bytes(name) else { return self.not_text() };
+        self.note_column(thread);
+        // A zero byte could make two names look the same.
+        self.runner = (ThreadId::new(thread), if name.contains(&0) { 0 } else { packed });
+        Ok(())
+    }
+
+    fn note_column(&mut self, thread: usize) {
+        if self.in_column.len() <= thread {
+            self.in_column.resize(thread + 1, false);
+        }
+        self.in_column[thread] = true;
+    }
+
+    /// Any line, without its line feed.
+    #[inline(never)]
     fn line(&mut self, mut line: &[u8]) -> Result<()> {
         if self.crlf != Some(false) {
             line = self.without_carriage_return(line)?;
@@ -124,15 +224,15 @@ impl Parser<'_> {
         if thread.is_empty() {
             return self.error("the thread has no name");
         }
+        if location.contains(&b'|') {
+            return self.error("more than two '|': expected thread|op(target)|location");
+        }
         let Ok(location) = self.tables.names_mut(Space::Location).intern_bytes(location) else {
             return self.not_text();
         };
         let Ok(thread) = self.tables.names_mut(Space::Thread).intern_bytes(thread) else {
             return self.not_text();
         };
-        if location as u32 as usize == self.tables.names(Space::Location).len() - 1 {
-            self.no_third_bar(after, second)?;
-        }
         let (thread, location) = (ThreadId::new(thread), LocId::new(location));
         match self.word(op)? {
             Word::Memory(op, target) => {
@@ -158,19 +258,7 @@ impl Parser<'_> {
                 self.events.push_plain(thread, Op::Mark, text, location);
             }
         }
-        if self.in_column.len() <= thread.index() {
-            self.in_column.resize(thread.index() + 1, false);
-        }
-        self.in_column[thread.index()] = true;
-        Ok(())
-    }
-
-    /// A location that holds a bar is refused when it is first seen; later lines
-    /// with that location cannot exist.
-    fn no_third_bar(&self, after: &[u8], second: usize) -> Result<()> {
-        if after[second + 1..].contains(&b'|') {
-            return self.error("more than two '|': expected thread|op(target)|location");
-        }
+        self.note_column(thread.index());
         Ok(())
     }
 

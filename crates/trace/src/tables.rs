@@ -176,6 +176,21 @@ impl Tables {
         Ok(variable)
     }
 
+    /// The same for `text[start..start + len]`, faster if more of the text follows.
+    #[inline(always)]
+    pub(crate) fn variable_named_at(
+        &mut self,
+        text: &[u8],
+        start: usize,
+        len: usize,
+    ) -> Result<VarId, std::str::Utf8Error> {
+        let index = self.names[Space::VariableName as usize].intern_at(text, start, len)?;
+        match self.named.get(index) {
+            Some(&variable) => Ok(variable),
+            None => self.variable_named_bytes(&text[start..start + len]),
+        }
+    }
+
     /// The variable that is this address range, added if new.
     pub fn variable_range(&mut self, address: u64, size: u64) -> VarId {
         assert!(size > 0 && address.checked_add(size - 1).is_some(), "empty or wrapping range");

@@ -215,16 +215,17 @@ impl Validator {
     /// Checks the events of a block from `from` on; they are the next of the stream.
     pub fn check(&mut self, events: &Events, from: usize, tables: &Tables) -> Result<(), Broken> {
         self.prepare(tables);
-        let (ops, threads, targets) = (events.ops(), events.threads(), events.targets());
         let locations = tables.names(Space::Location).len() as u32;
-        let located = events.locations()[from..].iter().all(|l| l.0 < locations);
+        let located = events.locations()[from..].iter().fold(true, |all, l| all & (l.0 < locations));
         let plain = located && events.aux_column().is_empty();
-        for index in from..events.len() {
-            let thread = threads[index];
+        let variables = tables.variable_count() as u32;
+        let (ops, threads) = (&events.ops()[from..], &events.threads()[from..]);
+        for (i, ((&op, &thread), &target)) in ops.iter().zip(threads).zip(&events.targets()[from..]).enumerate() {
+            let index = from + i;
             // The common case: a running thread accesses memory that is not heap.
             let running = self.states.get(thread.index()).is_some_and(|&s| s == State::Running);
-            let simple = matches!(ops[index], Op::Read | Op::Write) && plain && !self.heap.used;
-            if running && simple && (targets[index] as usize) < tables.variable_count() {
+            let simple = ((op as u8) <= Op::Write as u8) & (target < variables) & plain & !self.heap.used;
+            if running & simple {
                 continue;
             }
             let number = events.first + index;
