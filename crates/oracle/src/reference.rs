@@ -118,6 +118,7 @@ fn synchronises(facts: &Facts, earlier: usize, later: usize) -> bool {
     match (a.op, b.op) {
         (Op::Fork, _) if a.target == b.thread.0 => true,
         (_, Op::Join) if b.target == a.thread.0 => true,
+        (Op::Fork, Op::Join) if a.target == b.target => true,
         (Op::Release, Op::Acquire | Op::ReadAcquire) => a.target == b.target,
         (Op::Release, Op::WaitEnd) => a.target == b.aux,
         (Op::WaitBegin, Op::Acquire | Op::ReadAcquire) => a.aux == b.target,

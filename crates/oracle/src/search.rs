@@ -353,7 +353,10 @@ fn needs(facts: &Facts) -> Vec<Set> {
         // Rule 2.
         needs[event] |= set(such(Op::Fork).filter(|&e| facts.events[e].target == this.thread.0));
         needs[event] |= match this.op {
-            Op::Join => set(facts.threads[this.target as usize].iter().copied()),
+            Op::Join => {
+                set(facts.threads[this.target as usize].iter().copied())
+                    | set(such(Op::Fork).filter(|&e| facts.events[e].target == this.target))
+            }
             Op::Wake => set(facts.notify[event]),
             Op::BarrierLeave => {
                 set(barrier(Op::BarrierEnter).filter(|&e| facts.generation[e] == facts.generation[event]))

@@ -156,11 +156,14 @@ impl<const SHB: bool> Memory for Epochs<SHB> {
         }
     }
 
-    fn record(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, at: usize, kind: Kind) {
+    fn learn(&mut self, clocks: &mut Clocks, slot: Slot, cell: usize, kind: Kind) {
         if SHB && kind.reads() {
-            let last = self.last_write(&self.cells[at]);
+            let last = self.last_write(&self.cells[cell]);
             clocks.join(slot, last);
         }
+    }
+
+    fn record(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, at: usize, kind: Kind) {
         match kind {
             Kind::Read => self.note_read(clocks, slot, time, at),
             Kind::Write => {

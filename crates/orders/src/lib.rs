@@ -16,4 +16,4 @@ mod sync;
 mod vectors;
 
 pub use pairs::{Found, Limits, LocationPair};
-pub use run::{Order, Variant, Warnings, pairs, take_schedules, warnings};
+pub use run::{Order, Variant, Warnings, pairs, take_schedules, timestamps, warnings};

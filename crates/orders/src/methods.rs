@@ -40,51 +40,35 @@ impl Methods {
             outside: Vec::new(),
             open: vec![Vec::new(); trace.tables.thread_count()],
         };
-        let mut objects: HashMap<Object, u32> = HashMap::new();
+        let pieces = Pieces::of(trace);
+        let mut objects: HashMap<Piece, u32> = HashMap::new();
         for reach in 0..trace.tables.reach_count() {
             let mut indices = Vec::new();
             for &object in trace.tables.reach_objects(ReachId::new(reach)) {
-                let next = objects.len() as u32;
-                indices.push(*objects.entry(object).or_insert(next));
+                let mut add = |piece: Piece| {
+                    let next = objects.len() as u32;
+                    indices.push(*objects.entry(piece).or_insert(next));
+                };
+                match object {
+                    Object::Variable(v) => pieces.of_variable(trace.tables.variable(v)).for_each(add),
+                    Object::Lock(lock) => add(Piece::Lock(lock)),
+                    Object::Thread(thread) => add(Piece::Thread(thread)),
+                }
             }
+            indices.sort_unstable();
+            indices.dedup();
             methods.reaches.push(indices);
         }
-        // Two variables that overlap are one object to each other: who reaches one, reaches the other.
-        let variables: Vec<(VarId, u32)> = objects
-            .iter()
-            .filter_map(|(object, &index)| match object {
-                Object::Variable(v) => Some((*v, index)),
-                _ => None,
-            })
-            .collect();
-        let overlapping = |v: VarId| {
-            let other = variables
-                .iter()
-                .filter(move |(w, _)| overlap(trace.tables.variable(v), trace.tables.variable(*w), v == *w));
-            other.map(|(_, index)| *index).collect::<Vec<u32>>()
-        };
-        for reach in 0..trace.tables.reach_count() {
-            for &object in trace.tables.reach_objects(ReachId::new(reach)) {
-                if let Object::Variable(v) = object {
-                    methods.reaches[reach].extend(overlapping(v));
-                }
-            }
-            methods.reaches[reach].sort_unstable();
-            methods.reaches[reach].dedup();
-        }
         for v in 0..trace.tables.variable_count() {
-            methods.of_variable.push(overlapping(VarId::new(v)));
+            let touched = pieces.of_variable(trace.tables.variable(VarId::new(v)));
+            methods.of_variable.push(touched.filter_map(|piece| objects.get(&piece).copied()).collect());
         }
-        for (object, index) in &objects {
-            match object {
-                Object::Variable(_) => {}
-                Object::Lock(lock) => {
-                    methods.of_lock.insert(*lock, *index);
-                }
-                Object::Thread(thread) => {
-                    methods.of_thread.insert(*thread, *index);
-                }
-            }
+        for (piece, &index) in &objects {
+            match piece {
+                Piece::Lock(lock) => methods.of_lock.insert(*lock, index),
+                Piece::Thread(thread) => methods.of_thread.insert(*thread, index),
+                _ => None,
+            };
         }
         methods.inside = vec![0; objects.len()];
         methods.outside = vec![0; objects.len()];
@@ -148,11 +132,44 @@ impl Methods {
     }
 }
 
-fn overlap(a: Variable, b: Variable, same: bool) -> bool {
-    match (a, b) {
-        (Variable::Range { address: a, size: n }, Variable::Range { address: b, size: m }) => {
-            a <= b + (m - 1) && b <= a + (n - 1)
+/// Something that a missing method either reaches or not, as a whole.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Piece {
+    Name(u32),
+    /// The bytes from here to the next cut.
+    Bytes(u64),
+    Lock(LockId),
+    Thread(ThreadId),
+}
+
+/// Where address ranges begin and end: two ranges overlap iff they share a piece between cuts.
+struct Pieces {
+    cuts: Vec<u64>,
+}
+
+impl Pieces {
+    fn of(trace: &Trace) -> Pieces {
+        let mut cuts = Vec::new();
+        for v in 0..trace.tables.variable_count() {
+            if let Variable::Range { address, size } = trace.tables.variable(VarId::new(v)) {
+                cuts.push(address);
+                cuts.extend((address + (size - 1)).checked_add(1));
+            }
         }
-        _ => same,
+        cuts.sort_unstable();
+        cuts.dedup();
+        Pieces { cuts }
+    }
+
+    fn of_variable(&self, variable: Variable) -> impl Iterator<Item = Piece> {
+        let (name, cuts) = match variable {
+            Variable::Named(name) => (Some(Piece::Name(name)), &self.cuts[..0]),
+            Variable::Range { address, size } => {
+                let from = self.cuts.partition_point(|&c| c < address);
+                let to = self.cuts.partition_point(|&c| c <= address + (size - 1));
+                (None, &self.cuts[from..to])
+            }
+        };
+        name.into_iter().chain(cuts.iter().map(|&start| Piece::Bytes(start)))
     }
 }

@@ -210,6 +210,10 @@ impl<M: Memory> Memory for Logged<'_, M> {
         self.inner.races(clocks, slot, cell, kind)
     }
 
+    fn learn(&mut self, clocks: &mut Clocks, slot: Slot, cell: usize, kind: Kind) {
+        self.inner.learn(clocks, slot, cell, kind);
+    }
+
     fn record(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize, kind: Kind) {
         self.inner.record(clocks, slot, time, cell, kind);
     }
@@ -284,6 +288,10 @@ impl<M: Memory> Capture<M> {
 impl<M: Memory> Memory for Capture<M> {
     fn races(&self, clocks: &Clocks, slot: Slot, cell: usize, kind: Kind) -> bool {
         self.inner.races(clocks, slot, cell, kind)
+    }
+
+    fn learn(&mut self, clocks: &mut Clocks, slot: Slot, cell: usize, kind: Kind) {
+        self.inner.learn(clocks, slot, cell, kind);
     }
 
     fn record(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize, kind: Kind) {

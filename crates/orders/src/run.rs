@@ -81,7 +81,10 @@ pub(crate) trait Memory {
     /// all that happens before the access, but not yet the write that it reads.
     fn races(&self, clocks: &Clocks, slot: Slot, cell: usize, kind: Kind) -> bool;
 
-    /// Performs an access: remembers it and adds the orders that it brings.
+    /// Adds the orders that an access brings to its thread.
+    fn learn(&mut self, clocks: &mut Clocks, slot: Slot, cell: usize, kind: Kind);
+
+    /// Remembers an access.
     fn record(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize, kind: Kind);
 
     /// Told of every event that touches memory, before it is judged.
@@ -90,6 +93,7 @@ pub(crate) trait Memory {
     /// Judges and performs an access to a single cell.
     fn access(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize, kind: Kind) -> bool {
         let races = self.races(clocks, slot, cell, kind);
+        self.learn(clocks, slot, cell, kind);
         self.record(clocks, slot, time, cell, kind);
         races
     }
@@ -184,6 +188,19 @@ pub fn take_schedules(trace: &Trace, cells: &Cells, found: &mut Found, tick: &mu
     found.times = pass.memory.into_times();
 }
 
+/// What happens before (or is) each event, for tests and explanations: of every
+/// thread the events before the given one. Takes memory for every event and thread.
+pub fn timestamps(trace: &Trace, cells: &Cells, order: Order, variant: Variant) -> Vec<Vec<EventId>> {
+    let n = cells.count();
+    match (order, variant) {
+        (Order::Hb, Variant::Epochs) => Pass::new(trace, cells, Epochs::<false>::new(n), None).timestamps(),
+        (Order::Shb, Variant::Epochs) => Pass::new(trace, cells, Epochs::<true>::new(n), None).timestamps(),
+        (Order::Hb, Variant::Vectors) => Pass::new(trace, cells, Vectors::<false>::new(n), None).timestamps(),
+        (Order::Shb, Variant::Vectors) => Pass::new(trace, cells, Vectors::<true>::new(n), None).timestamps(),
+        (Order::Fhb, _) => Pass::new(trace, cells, Forced::new(n), None).timestamps(),
+    }
+}
+
 fn logged<M: Memory>(
     trace: &Trace,
     cells: &Cells,
@@ -275,6 +292,18 @@ impl<'t, M: Memory> Pass<'t, M> {
         found
     }
 
+    fn timestamps(&mut self) -> Vec<Vec<EventId>> {
+        let mut found = Warnings { racy: vec![false; self.cells.count()], ..Warnings::default() };
+        let threads = self.trace.tables.thread_count();
+        (0..self.trace.len())
+            .map(|number| {
+                self.stretch::<false>(number, number + 1, &mut found);
+                let slot = self.clocks.slot(self.trace.events.threads()[number]);
+                per_thread(&self.clocks, slot, number as Time + 2, threads)
+            })
+            .collect()
+    }
+
     /// `SIMPLE`: cells are variables, and plain accesses take part in nothing but races.
     fn stretch<const SIMPLE: bool>(&mut self, from: usize, to: usize, found: &mut Warnings) {
         let ops = &self.trace.events.ops()[from..to];
@@ -317,6 +346,7 @@ impl<'t, M: Memory> Pass<'t, M> {
                 let touched = self.cells.of_event(number, event.target);
                 let ordered = self.sync.orders_accesses();
                 if ordered {
+                    self.sync.before_touch(&mut self.clocks, slot, number, self.cells);
                     for cell in touched.clone() {
                         self.sync.before_access(&mut self.clocks, slot, &event, cell);
                     }
@@ -328,6 +358,11 @@ impl<'t, M: Memory> Pass<'t, M> {
                         found.racy[cell] = true;
                         races = true;
                     }
+                }
+                // And all that it learns is learned before any of it is published: who knows an event knows all
+                // that its thread knew then.
+                for cell in touched.clone() {
+                    self.memory.learn(&mut self.clocks, slot, cell, kind);
                 }
                 for cell in touched {
                     self.memory.record(&mut self.clocks, slot, time, cell, kind);

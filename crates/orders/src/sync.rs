@@ -62,8 +62,6 @@ enum Released {
 
 #[derive(Default)]
 struct Heap {
-    /// Per cell 1 + the index of its block in `blocks`; 0 if not heap.
-    block_of: Vec<u32>,
     /// Allocating event (ascending) and its stamp.
     blocks: Vec<(u32, Stamp)>,
 }
@@ -82,13 +80,13 @@ impl Sync {
                 .collect(),
             notifies: Vec::new(),
             finals: vec![None; trace.tables.thread_count()],
-            heap: Heap::new(trace, cells),
+            heap: Heap::new(trace),
             released: vec![Released::Nothing; if atomics { cells.count() } else { 0 }],
             methods: Methods::new(trace),
         }
     }
 
-    /// Whether accesses need [`Sync::before_access`] and [`Sync::after_access`].
+    /// Whether accesses need [`Sync::before_touch`], [`Sync::before_access`] and [`Sync::after_access`].
     pub fn orders_accesses(&self) -> bool {
         !self.heap.blocks.is_empty() || !self.released.is_empty()
     }
@@ -112,13 +110,18 @@ impl Sync {
         }
     }
 
+    /// What happens before an event that touches heap memory.
+    pub fn before_touch(&mut self, clocks: &mut Clocks, slot: Slot, number: usize, cells: &Cells) {
+        if !self.heap.blocks.is_empty()
+            && let Some(alloc) = cells.block_of_event(number)
+            && let Ok(at) = self.heap.blocks.binary_search_by_key(&alloc.0, |b| b.0)
+        {
+            clocks.join(slot, self.heap.blocks[at].1);
+        }
+    }
+
     /// What happens before an access to a cell by other than thread order.
     pub fn before_access(&mut self, clocks: &mut Clocks, slot: Slot, event: &Event, cell: usize) {
-        if let Some(&block) = self.heap.block_of.get(cell)
-            && block != 0
-        {
-            clocks.join(slot, self.heap.blocks[block as usize - 1].1);
-        }
         if event.op.reads() && event.op.is_atomic() && event.memory_order().acquires() {
             match self.released[cell] {
                 Released::Nothing => {}
@@ -304,16 +307,9 @@ impl Barrier {
 }
 
 impl Heap {
-    fn new(trace: &Trace, cells: &Cells) -> Heap {
+    fn new(trace: &Trace) -> Heap {
         let allocs = trace.events.ops().iter().enumerate().filter(|(_, op)| **op == Op::Alloc);
-        let blocks: Vec<(u32, Stamp)> = allocs.map(|(i, _)| (i as u32, Stamp::NEVER)).collect();
-        if blocks.is_empty() {
-            return Heap::default();
-        }
-        let block_of = (0..cells.count()).map(|cell| {
-            let Some(alloc) = cells.allocated_by(cell) else { return 0 };
-            blocks.binary_search_by_key(&alloc.0, |b| b.0).map_or(0, |at| at as u32 + 1)
-        });
-        Heap { block_of: block_of.collect(), blocks }
+        let blocks = allocs.map(|(i, _)| (i as u32, Stamp::NEVER)).collect();
+        Heap { blocks }
     }
 }

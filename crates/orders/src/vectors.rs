@@ -47,11 +47,14 @@ impl<const SHB: bool> Memory for Vectors<SHB> {
         }
     }
 
+    fn learn(&mut self, clocks: &mut Clocks, slot: Slot, cell: usize, kind: Kind) {
+        if SHB && kind.reads() {
+            clocks.join_row(slot, self.cells[cell].last_write);
+        }
+    }
+
     fn record(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize, kind: Kind) {
         let cell = &mut self.cells[cell];
-        if SHB && kind.reads() {
-            clocks.join_row(slot, cell.last_write);
-        }
         let history = match kind {
             Kind::Read => &mut cell.reads,
             Kind::Write => &mut cell.writes,

@@ -316,8 +316,10 @@ impl<'f> Machine<'f> {
     }
 
     fn join(&self, id: EventId, child: ThreadId) -> Check {
-        // The maximum, because a thread that is not forked yet, but has events, is to run its first.
-        match self.threads[child.index()].next.max(self.facts.first[child.index()]) {
+        if let Some(fork) = self.missing_fork(child) {
+            return Err(self.too_early(id, fork, ScheduleRule::EarlyJoin));
+        }
+        match self.threads[child.index()].next {
             DONE => Ok(()),
             next => Err(self.too_early(id, next, ScheduleRule::EarlyJoin)),
         }

@@ -69,7 +69,7 @@ impl ScheduleRule {
             ScheduleRule::EventTwice => "an event happens once",
             ScheduleRule::ThreadOrder => "each thread runs a prefix of its events, in order",
             ScheduleRule::NotForked => "a forked thread runs after its fork",
-            ScheduleRule::EarlyJoin => "a join comes after all events of the joined thread",
+            ScheduleRule::EarlyJoin => "a join comes after the fork and all events of the joined thread",
             ScheduleRule::LockHeld => "a lock is held by one thread, or by readers",
             ScheduleRule::WakeBeforeNotify => "a wake-up comes after the notify that it names",
             ScheduleRule::NotifyBeforeWait => "a notify wakes only threads whose wait began before it",

@@ -31,6 +31,8 @@ struct Map {
     extent: Vec<(u64, u64)>,
     /// Per cell 1 + the event that allocated it, or 0.
     allocation: Vec<u32>,
+    /// The same per span; a block that nothing accesses has no cell.
+    allocation_of_span: Vec<u32>,
 }
 
 /// Memory before the first allocation, globals and stacks.
@@ -79,6 +81,14 @@ impl Cells {
     /// First byte and number of bytes of a cell; `None` for a named variable.
     pub fn bytes(&self, cell: usize) -> Option<(u64, u64)> {
         self.map.as_ref().map(|map| map.extent[cell]).filter(|extent| extent.1 > 0)
+    }
+
+    /// The event that allocated the block which an event accesses or frees, if it is heap memory.
+    #[inline]
+    pub fn block_of_event(&self, event: usize) -> Option<EventId> {
+        let map = self.map.as_ref()?;
+        let code = map.allocation_of_span[map.span[event] as usize];
+        (code != NO_ALLOCATION).then(|| EventId(code - 1))
     }
 
     /// What a cell holds if `variable` holds `value` (little endian). `None` if
@@ -208,10 +218,12 @@ impl Map {
             }
             allocation.resize(extent.len(), region);
         }
+        let mut allocation_of_span: Vec<u32> = places.iter().map(|p| p.region).collect();
         if spans.is_empty() {
             spans.push((0, 0));
+            allocation_of_span.push(NO_ALLOCATION);
         }
-        Cells { count: extent.len(), map: Some(Map { span, spans, extent, allocation }) }
+        Cells { count: extent.len(), map: Some(Map { span, spans, extent, allocation, allocation_of_span }) }
     }
 }
 
