@@ -210,7 +210,10 @@ impl Facts<'_> {
         let mut initial: BTreeMap<Unit, Option<i64>> = BTreeMap::new();
         for &(variable, value) in &self.trace.tables.declarations.initial {
             for place in self.places(variable) {
-                initial.insert(Unit { block: None, place }, self.part(variable, value, place));
+                if let Some(part) = self.part(variable, value, place) {
+                    // What is declared first counts.
+                    initial.entry(Unit { block: None, place }).or_insert(Some(part));
+                }
             }
         }
         for read in 0..self.len() {

@@ -15,11 +15,14 @@ pub mod search;
 pub mod shrink;
 
 mod facts;
+mod rng;
+mod shape;
+mod simulation;
 
 pub use facts::conflicting;
 pub use random::{Rng, Shape, for_random_traces, random_trace};
 pub use reference::{fhb_races, hb, hb_races, shb, shb_races, warnings};
 pub use relation::Relation;
-pub use search::{deadlocks, races, races_respecting};
+pub use search::{deadlock_witnesses, deadlocks, race_witnesses, races, races_respecting};
 pub use shrink::{show, shrink};
 pub use snag_schedule::Level;

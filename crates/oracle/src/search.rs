@@ -5,7 +5,7 @@
 //! heuristic, no partial-order reduction; two schedules are identified only if they
 //! contain the same events and leave the same behind for whatever may follow.
 //!
-//! Cost: exponential. Traces of up to 16 events take well under a millisecond in the
+//! Cost: exponential. Traces of 16 events take about a millisecond in the
 //! mean, 20 events a few; more than 63 are refused.
 //!
 //! Where `docs/model.md` leaves a choice, the oracle takes this one:
@@ -37,12 +37,36 @@ pub fn races_respecting(trace: &Trace, level: Level, order: &Relation) -> BTreeS
     Search::new(trace, level, Some(order)).races()
 }
 
+/// A witness for each predictable race at a level: the schedule before the pair.
+pub fn race_witnesses(trace: &Trace, level: Level) -> BTreeMap<(EventId, EventId), Vec<EventId>> {
+    let search = Search::new(trace, level, None);
+    let mut found = BTreeMap::new();
+    search.explore(|state, schedule| {
+        for race in search.races_at(state) {
+            found.entry(race).or_insert_with(|| schedule.events());
+        }
+    });
+    found
+}
+
+/// A witness for each predictable deadlock at a level: the schedule before the pending acquires.
+pub fn deadlock_witnesses(trace: &Trace, level: Level) -> BTreeMap<BTreeSet<EventId>, Vec<EventId>> {
+    let search = Search::new(trace, level, None);
+    let mut found = BTreeMap::new();
+    search.explore(|state, schedule| {
+        for deadlock in search.deadlocks_at(state) {
+            found.entry(deadlock).or_insert_with(|| schedule.events());
+        }
+    });
+    found
+}
+
 /// All predictable deadlocks at a level: the pending acquires of threads that wait
 /// for each other in a cycle, without bystanders.
 pub fn deadlocks(trace: &Trace, level: Level) -> BTreeSet<BTreeSet<EventId>> {
     let search = Search::new(trace, level, None);
     let mut found = BTreeSet::new();
-    search.explore(|state| search.cycles(state, &mut found));
+    search.explore(|state, _| found.extend(search.deadlocks_at(state)));
     found
 }
 
@@ -189,18 +213,20 @@ impl<'t> Search<'t> {
         explained && found == self.facts.left_by(writer, unit)
     }
 
-    /// Calls `visit` for the state after each feasible schedule.
-    fn explore(&self, mut visit: impl FnMut(&State)) {
+    /// Calls `visit` for every state that a feasible schedule leads to, with one such schedule.
+    fn explore(&self, mut visit: impl FnMut(&State, Route)) {
         let start = State { done: 0, astray: 0, missed: 0, memory: vec![0; self.variables.len()] };
+        let mut steps: Vec<(usize, usize)> = vec![(0, 0)];
         let mut known = HashSet::from([start.clone()]);
-        let mut open = vec![start];
-        while let Some(state) = open.pop() {
-            visit(&state);
+        let mut open = vec![(start, 0)];
+        while let Some((state, step)) = open.pop() {
+            visit(&state, Route { steps: &steps, last: step });
             for event in self.next_events(&state) {
                 if let Some(after) = self.execute(&state, event)
                     && known.insert(after.clone())
                 {
-                    open.push(after);
+                    steps.push((step, event));
+                    open.push((after, steps.len() - 1));
                 }
             }
         }
@@ -208,14 +234,19 @@ impl<'t> Search<'t> {
 
     fn races(&self) -> BTreeSet<(EventId, EventId)> {
         let mut found = BTreeSet::new();
-        self.explore(|state| {
-            let ready: Vec<usize> = self.next_events(state).filter(|&e| self.can_happen(state, e)).collect();
-            for &a in &ready {
-                for &b in ready.iter().filter(|&&b| a < b && self.conflicts[a] & bit(b) != 0) {
-                    found.insert((EventId::new(a), EventId::new(b)));
-                }
+        self.explore(|state, _| found.extend(self.races_at(state)));
+        found
+    }
+
+    /// The pairs that race in a state.
+    fn races_at(&self, state: &State) -> Vec<(EventId, EventId)> {
+        let mut found = Vec::new();
+        let ready: Vec<usize> = self.next_events(state).filter(|&e| self.can_happen(state, e)).collect();
+        for &a in &ready {
+            for &b in ready.iter().filter(|&&b| a < b && self.conflicts[a] & bit(b) != 0) {
+                found.push((EventId::new(a), EventId::new(b)));
             }
-        });
+        }
         found
     }
 
@@ -320,8 +351,8 @@ impl<'t> Search<'t> {
         thread != taker.thread.index() && (hold.exclusive > 0 || exclusive && hold.shared > 0)
     }
 
-    /// Adds the cycles of threads that wait for each other in a state.
-    fn cycles(&self, state: &State, found: &mut BTreeSet<BTreeSet<EventId>>) {
+    /// The smallest sets of threads that wait for each other in a state, by their pending acquires.
+    fn deadlocks_at(&self, state: &State) -> Vec<BTreeSet<EventId>> {
         let pending: Vec<usize> = self
             .next_events(state)
             .filter(|&e| matches!(self.facts.events[e].op, Op::Acquire | Op::ReadAcquire | Op::WaitEnd))
@@ -331,12 +362,30 @@ impl<'t> Search<'t> {
         let members = |chosen: u32| pending.iter().copied().enumerate().filter(move |(i, _)| chosen >> i & 1 == 1);
         let stuck = |chosen: u32| members(chosen).all(|(_, a)| members(chosen).any(|(_, b)| waits_for(a, b)));
         let sets: Vec<u32> = (1..1 << pending.len()).filter(|&chosen| stuck(chosen)).collect();
-        for &chosen in &sets {
-            let smallest = sets.iter().all(|&other| other == chosen || other & !chosen != 0);
-            if smallest {
-                found.insert(members(chosen).map(|(_, event)| EventId::new(event)).collect());
-            }
+        let smallest = |chosen: u32| sets.iter().all(|&other| other == chosen || other & !chosen != 0);
+        let events = |chosen: u32| members(chosen).map(|(_, event)| EventId::new(event)).collect();
+        sets.iter().copied().filter(|&chosen| smallest(chosen)).map(events).collect()
+    }
+}
+
+/// A schedule, as the last step of a way from the start.
+struct Route<'s> {
+    /// The step before, and the event; step 0 is the start.
+    steps: &'s [(usize, usize)],
+    last: usize,
+}
+
+impl Route<'_> {
+    fn events(&self) -> Vec<EventId> {
+        let mut events = Vec::new();
+        let mut step = self.last;
+        while step != 0 {
+            let (before, event) = self.steps[step];
+            events.push(EventId::new(event));
+            step = before;
         }
+        events.reverse();
+        events
     }
 }
 

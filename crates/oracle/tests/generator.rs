@@ -1,7 +1,7 @@
 //! What the random traces are worth.
 
 use snag_oracle::*;
-use snag_trace::{Op, Trace, Validator};
+use snag_trace::{Cells, EventId, Op, Trace, Validator};
 use std::collections::BTreeMap;
 
 fn traces(count: u64, shape: impl Fn(&mut Rng) -> Shape) -> impl Iterator<Item = Trace> {
@@ -55,11 +55,110 @@ fn census(count: u64, shape: impl Fn(&mut Rng) -> Shape) -> BTreeMap<&'static st
     counts
 }
 
+/// So many of a thousand traces must show each of these.
+fn expect(name: &str, shape: impl Fn(&mut Rng) -> Shape, expected: &[(&str, usize)]) {
+    let counts = census(1000, shape);
+    for (what, least) in expected {
+        assert!(counts[what] >= *least, "{name}: {what}: {} of 1000, expected {least}: {counts:?}", counts[what]);
+    }
+}
+
 #[test]
 fn random_traces_are_interesting() {
-    println!("classic {:?}", census(1000, Shape::classic));
-    println!("locks {:?}", census(1000, Shape::lock_heavy));
-    println!("values {:?}", census(1000, Shape::with_values));
-    println!("everything {:?}", census(1000, Shape::everything));
-    println!("any {:?}", census(1000, Shape::any));
+    let common = [("predictable race", 500), ("no race", 100), ("hb, not shb", 100), ("shb, not fhb", 150)];
+    expect("classic", Shape::classic, &[&common[..], &[("writer, not hb", 10)]].concat());
+    expect("lock heavy", Shape::lock_heavy, &[&common[..], &[("deadlock", 15), ("writer, not hb", 20)]].concat());
+    let levels = [("value, not writer", 20), ("control, not value", 20)];
+    expect("values", Shape::with_values, &[&common[..], &levels[..]].concat());
+    expect("everything", Shape::everything, &[&common[..], &levels[..]].concat());
+    expect("any", Shape::any, &[&common[..], &levels[..], &[("writer, not hb", 10)]].concat());
+}
+
+#[test]
+fn classic_traces_can_be_written_as_std() {
+    use Op::*;
+    for trace in traces(500, Shape::classic) {
+        assert!(trace.events.ops().iter().all(|op| matches!(op, Read | Write | Acquire | Release | Fork | Join)));
+        assert!(!trace.events.has_values());
+    }
+}
+
+#[test]
+fn long_traces_get_as_long_as_asked_for() {
+    let long = |rng: &mut Rng| Shape { events: 300, ..Shape::any(rng) };
+    let lengths: Vec<usize> = traces(200, long).map(|trace| trace.len()).collect();
+    let full = lengths.iter().filter(|&&length| length == 300).count();
+    assert!(full >= 150, "{full} of 200 are as long as asked for: {lengths:?}");
+    for_random_traces(0..200, long, |trace| {
+        Validator::new().check(&trace.events, 0, &trace.tables).map_err(|broken| format!("{broken:?}"))
+    });
+}
+
+/// The oracle's bytes against the trace crate's cells.
+#[test]
+fn events_conflict_exactly_if_they_share_a_cell() {
+    for_random_traces(0..4000, Shape::any, |trace| {
+        let cells = Cells::of(trace);
+        for b in (0..trace.len()).map(EventId::new) {
+            for a in (0..b.index()).map(EventId::new) {
+                let (first, second) = (trace.event(a), trace.event(b));
+                let by_cells = first.thread != second.thread && first.op.conflicts(second.op) && {
+                    let (p, q) = (cells.of_event(a.index(), first.target), cells.of_event(b.index(), second.target));
+                    p.start < q.end && q.start < p.end
+                };
+                if by_cells != conflicting(trace, a, b) {
+                    return Err(format!("{a:?} and {b:?}: cells say {by_cells}"));
+                }
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_failing_trace_is_shown_small() {
+    // "No trace has a write by T2 while T1 holds a lock" is refuted by an acquire and a write.
+    let check = |trace: &Trace| {
+        let mut held = 0;
+        for event in trace.events.iter() {
+            match (event.op, event.thread.0) {
+                (Op::Acquire, 0) => held += 1,
+                (Op::Release, 0) => held -= 1,
+                (Op::Write, 1) if held > 0 => return Err("a write while a lock is held".to_owned()),
+                _ => {}
+            }
+        }
+        Ok(())
+    };
+    let panic = std::panic::catch_unwind(|| for_random_traces(0..500, Shape::classic, check)).unwrap_err();
+    let text = panic.downcast_ref::<String>().unwrap();
+    let shown: Vec<&str> = text.lines().filter(|line| line.starts_with(' ') && line.contains(':')).collect();
+    assert_eq!(shown.len(), 2, "{text}");
+    assert!(text.contains("seed") && shown[0].contains("T1: acquire") && shown[1].contains("T2: write"), "{text}");
+}
+
+#[test]
+fn shrinking_keeps_wake_ups_and_their_notifies_together() {
+    let waits = |trace: &Trace| trace.events.iter().any(|event| event.op == Op::Wake && event.aux != 0);
+    let mut seen = 0;
+    for trace in traces(3000, Shape::everything).filter(waits).take(20) {
+        let small = shrink(&trace, waits);
+        let ops: Vec<Op> = small.events.ops().to_vec();
+        let notify = ops.iter().position(|op| matches!(op, Op::Notify | Op::NotifyAll)).unwrap();
+        assert_eq!(ops.len(), 4, "{}", show(&small));
+        assert_eq!(small.events.get(3).aux as usize, notify + 1, "{}", show(&small));
+        seen += 1;
+    }
+    assert_eq!(seen, 20);
+}
+
+#[test]
+fn a_check_that_panics_counts_as_failed() {
+    let check = |trace: &Trace| {
+        assert!(trace.events.ops().iter().all(|&op| op != Op::Fork), "there is a fork");
+        Ok(())
+    };
+    let panic = std::panic::catch_unwind(|| for_random_traces(0..100, Shape::classic, check)).unwrap_err();
+    let text = panic.downcast_ref::<String>().unwrap();
+    assert!(text.contains("there is a fork") && text.contains("fork T"), "{text}");
 }
