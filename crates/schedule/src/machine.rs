@@ -94,7 +94,7 @@ impl<'f> Machine<'f> {
     }
 
     /// Executes the next event of the schedule.
-    #[inline]
+    #[inline(always)]
     pub fn execute(&mut self, id: EventId) -> Check {
         let facts = self.facts;
         let events = &facts.trace.events;
@@ -177,7 +177,7 @@ impl<'f> Machine<'f> {
 
     // Reads and writes.
 
-    #[inline]
+    #[inline(always)]
     fn read(&mut self, id: EventId, thread: ThreadId, target: u32) -> Check {
         if self.facts.heap.is_some() {
             self.lives(id)?;
@@ -192,7 +192,7 @@ impl<'f> Machine<'f> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn write(&mut self, id: EventId, thread: ThreadId, target: u32) -> Check {
         if self.facts.heap.is_some() {
             self.lives(id)?;
