@@ -62,6 +62,35 @@ pub enum ScheduleRule {
 }
 
 impl ScheduleRule {
+    /// Every rule.
+    pub const ALL: [ScheduleRule; 25] = [
+        ScheduleRule::UnknownEvent,
+        ScheduleRule::EventTwice,
+        ScheduleRule::ThreadOrder,
+        ScheduleRule::NotForked,
+        ScheduleRule::EarlyJoin,
+        ScheduleRule::LockHeld,
+        ScheduleRule::WakeBeforeNotify,
+        ScheduleRule::NotifyBeforeWait,
+        ScheduleRule::SemaphoreBelowZero,
+        ScheduleRule::BarrierLeftEarly,
+        ScheduleRule::BarrierGenerations,
+        ScheduleRule::AccessBeforeAlloc,
+        ScheduleRule::AccessAfterFree,
+        ScheduleRule::FreeBeforeAlloc,
+        ScheduleRule::MissingMethod,
+        ScheduleRule::OtherWrite,
+        ScheduleRule::OtherValue,
+        ScheduleRule::UnknownValue,
+        ScheduleRule::SameThread,
+        ScheduleRule::NoConflict,
+        ScheduleRule::AlreadyHappened,
+        ScheduleRule::NotNextEvent,
+        ScheduleRule::TooFewThreads,
+        ScheduleRule::NotAnAcquire,
+        ScheduleRule::NotBlocked,
+    ];
+
     /// The rule as a sentence.
     pub fn text(self) -> &'static str {
         match self {

@@ -19,6 +19,8 @@ use snag_trace::events::Event;
 use snag_trace::tables::Object;
 use snag_trace::{BarrierId, Cells, EventId, LockId, Op, SemId, Space, ThreadId, Trace, Validator, VarId};
 
+pub mod reference;
+
 pub use snag_schedule::Level::{Control, Value, Writer};
 
 /// Every level, the strictest first.
