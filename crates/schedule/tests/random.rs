@@ -42,6 +42,8 @@ const MIXES: &[&[Op]] = &[
     &[Op::BarrierEnter, Op::BarrierLeave],
     &[Op::Alloc, Op::Free],
     &[Op::MethodBegin, Op::MethodEnd, Op::Acquire, Op::Release, Op::Fork, Op::Begin],
+    &[Op::MethodBegin, Op::MethodEnd, Op::ReadAcquire, Op::ReadRelease, Op::Join, Op::End, Op::Free],
+    &[Op::MethodBegin, Op::MethodEnd, Op::Branch],
     &[Op::AtomicRead, Op::AtomicWrite, Op::Rmw],
     &[Op::Branch, Op::Rmw],
     &[Op::Branch, Op::Branch],

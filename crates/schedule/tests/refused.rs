@@ -94,6 +94,15 @@ fn join_before_the_first_event_of_the_thread() {
     refused(feasible(joined_elsewhere, &[2], Writer), Rule::EarlyJoin, 2);
 }
 
+#[test]
+fn join_of_a_thread_without_events_comes_any_time() {
+    let trace = "
+        0 M fork A
+        1 B join A
+        2 B join C";
+    accepted(feasible(trace, &[1, 2, 0], Writer));
+}
+
 // ---- Locks ----
 
 const MUTEX: &str = "
@@ -372,9 +381,54 @@ fn missing_method_order_broken_by_a_touch() {
         refused(feasible(MISSING, &[touch], Writer), Rule::MissingMethod, touch);
         refused(feasible(MISSING, &[0, 1, touch], Writer), Rule::MissingMethod, touch);
     }
-    // An overlapping range: one byte is enough.
-    accepted(feasible(MISSING, &[0, 1, 2, 5, 6, 7], Writer));
+    // What it could not reach may come first.
     accepted(feasible(MISSING, &[14, 15], Writer));
+}
+
+#[test]
+fn every_kind_of_touch_keeps_its_order_with_a_missing_method() {
+    // What B or D has done before the call, and what is ordered with the call.
+    let touches: &[(&[&str], &str)] = &[
+        (&[], "B read x"),
+        (&[], "B write x"),
+        (&[], "B atomic-read x"),
+        (&[], "B atomic-write x"),
+        (&[], "B rmw x"),
+        (&["B alloc x"], "B free x"),
+        (&[], "B acquire l"),
+        (&["B acquire l"], "B release l"),
+        (&[], "B read-acquire l"),
+        (&["B read-acquire l"], "B read-release l"),
+        (&["B acquire l"], "B wait-begin c l"),
+        (&["B acquire l", "B wait-begin c l", "B wake c"], "B wait-end c l"),
+        (&[], "B fork D"),
+        (&["D write q"], "B join D"),
+        (&[], "D begin"),
+        (&["D write q"], "D end"),
+    ];
+
+    for &(before, touch) in touches {
+        let calls = ["A method-begin m x,lock:l,thread:D", "A method-end m"];
+        let [call, last] = [before.len() as u32, before.len() as u32 + 2];
+        let prefix: Vec<u32> = (0..call).collect();
+        let after_call = numbered(before.iter().chain(&calls).chain([&touch]));
+        accepted(feasible(&after_call, &[&prefix[..], &[call, call + 1, last]].concat(), Writer));
+        refused(feasible(&after_call, &[&prefix[..], &[last]].concat(), Writer), Rule::MissingMethod, last);
+        refused(feasible(&after_call, &[&prefix[..], &[call, last]].concat(), Writer), Rule::MissingMethod, last);
+        let before_call = numbered(before.iter().chain([&touch]).chain(&calls));
+        accepted(feasible(&before_call, &[&prefix[..], &[call, call + 1]].concat(), Writer));
+        refused(feasible(&before_call, &[&prefix[..], &[call + 1]].concat(), Writer), Rule::MissingMethod, call + 1);
+    }
+}
+
+#[test]
+fn what_touches_nothing_is_not_ordered_with_a_missing_method() {
+    for free in
+        ["B write y", "B alloc x", "B sem-post l", "B notify x", "B acquire x", "B fork E", "B begin", "B branch"]
+    {
+        let trace = numbered([&"A method-begin m x,lock:l,thread:D", &"A method-end m", &free]);
+        accepted(feasible(&trace, &[2, 0], Writer));
+    }
 }
 
 #[test]
@@ -391,7 +445,6 @@ fn missing_method_reaches_overlapping_ranges() {
     refused(feasible(trace, &[2], Writer), Rule::MissingMethod, 2);
     accepted(feasible(trace, &[3, 6, 7], Writer));
     refused(feasible(trace, &[4], Writer), Rule::MissingMethod, 4);
-    // Two touches of what a call could reach are not ordered with each other, but both with the call.
     refused(feasible(trace, &[6], Writer), Rule::MissingMethod, 6);
 }
 
@@ -413,7 +466,7 @@ fn missing_method_before_an_earlier_touch() {
         5 C method-end m";
     accepted(feasible(trace, &[0, 1, 3], Writer));
     refused(feasible(trace, &[0, 3], Writer), Rule::MissingMethod, 3);
-    // Also what happens inside the call, whatever it does.
+    // What B does after its touch is not ordered with what C does inside the call.
     accepted(race(trace, &[0, 1, 3], [2, 4], Writer));
 }
 
@@ -758,7 +811,7 @@ fn deadlock_of_two() {
 fn deadlock_that_is_not_cyclic() {
     refused(deadlock(DEADLOCK, &[0, 9, 10], &[1, 11], Writer), Rule::NotBlocked, 1);
     refused(deadlock(DEADLOCK, &[0, 4, 5, 9, 10], &[6, 11], Writer), Rule::NotBlocked, 6);
-    // One thread too many: C waits, but nobody who waits needs it to go on; still each waits for another.
+    // Nobody waits for C, but C waits for A: each of them waits for another.
     accepted(deadlock(DEADLOCK, &[0, 4, 5, 9, 10], &[1, 6, 11], Writer));
 }
 
@@ -814,6 +867,58 @@ fn deadlock_of_readers() {
 }
 
 #[test]
+fn lock_that_only_its_own_thread_holds_does_not_block() {
+    let trace = "
+        0 A acquire k
+        1 A acquire k
+        2 A release k
+        3 A release k
+        4 B acquire l
+        5 B acquire k
+        6 B release k
+        7 B release l";
+    refused(deadlock(trace, &[0, 4], &[1, 5], Writer), Rule::NotBlocked, 1);
+}
+
+#[test]
+fn deadlock_of_events_that_a_missing_method_orders() {
+    let trace = "
+        0 A acquire k
+        1 A acquire l
+        2 A release l
+        3 A release k
+        4 C method-begin m lock:k
+        5 C method-end m
+        6 B acquire l
+        7 B acquire k
+        8 B release k
+        9 B release l";
+    // The call comes after A has released k, so B does not wait for k while A holds it.
+    refused(deadlock(trace, &[0, 6], &[1, 7], Writer), Rule::MissingMethod, 7);
+    accepted(deadlock(&trace.replace("lock:k", "lock:m"), &[0, 6], &[1, 7], Writer));
+}
+
+#[test]
+fn deadlock_with_a_reader_at_the_end_of_a_wait() {
+    let trace = "
+        0 A acquire k
+        1 A acquire l
+        2 A wait-begin c l
+        3 A wake c
+        4 B read-acquire l
+        5 B read-release l
+        6 A wait-end c l
+        7 A release l
+        8 A release k
+        9 B read-acquire l
+        10 B acquire k
+        11 B release k
+        12 B read-release l";
+    accepted(deadlock(trace, &[0, 1, 2, 3, 4, 5, 9], &[6, 10], Writer));
+    refused(deadlock(trace, &[0, 1, 2, 4, 5, 9], &[6, 10], Writer), Rule::NotNextEvent, 6);
+}
+
+#[test]
 fn deadlock_at_the_end_of_a_wait() {
     let trace = "
         0 A acquire k
@@ -832,6 +937,23 @@ fn deadlock_at_the_end_of_a_wait() {
         13 B release l";
     accepted(deadlock(trace, &[0, 1, 2, 3, 4, 5, 6, 10], &[7, 11], Writer));
     refused(deadlock(trace, &[0, 1, 2, 3, 4, 5, 10], &[7, 11], Writer), Rule::NotNextEvent, 7);
+}
+
+#[test]
+fn the_example_of_the_page() {
+    let trace = "
+        0 A write x
+        1 A acquire l
+        2 A release l
+        3 B acquire l
+        4 B release l
+        5 B write x";
+    accepted(race(trace, &[3, 4], [0, 5], Writer));
+    let page = include_str!("../../../docs/checker.md");
+    for schedule in [&[1, 3, 4][..], &[0, 1, 3]] {
+        let violation = race(trace, schedule, [0, 5], Writer).expect_err("the page says so");
+        assert!(page.contains(&violation.to_string()), "{violation}");
+    }
 }
 
 #[test]

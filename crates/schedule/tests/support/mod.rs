@@ -44,6 +44,11 @@ pub fn trace(text: &str) -> Trace {
     trace
 }
 
+/// Lines with their numbers.
+pub fn numbered<'l>(lines: impl IntoIterator<Item = &'l &'l str>) -> String {
+    lines.into_iter().enumerate().map(|(number, line)| format!("{number} {line}\n")).collect()
+}
+
 fn declare(trace: &mut Trace, kind: &str, name: &str, number: &str) {
     let tables = &mut trace.tables;
     match kind {
