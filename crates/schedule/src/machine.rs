@@ -183,7 +183,7 @@ impl<'f> Machine<'f> {
             self.lives(id)?;
         }
         let cells = self.facts.cells.of_event(id.index(), target);
-        for (cell, &seen) in cells.zip(self.facts.seen.by(id.index())) {
+        for (cell, &seen) in cells.clone().zip(self.facts.seen.by(id.index(), cells.len())) {
             let found = self.memory.get(cell);
             if found != seen && !self.same_value(id, cell, seen, found) {
                 return self.misread(thread, Misread { read: id, cell, seen, found });

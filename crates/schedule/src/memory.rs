@@ -36,12 +36,11 @@ impl Seen {
         Seen { start, sources }
     }
 
-    /// What the read `index` saw; the first entry belongs to its first cell. The
-    /// slice goes on beyond the read's own cells.
+    /// What the read `index` saw, in each of its so many cells.
     #[inline(always)]
-    pub fn by(&self, index: usize) -> &[Source] {
+    pub fn by(&self, index: usize, cells: usize) -> &[Source] {
         let start = if self.start.is_empty() { index } else { self.start[index] };
-        &self.sources[start..]
+        &self.sources[start..start + cells]
     }
 }
 

@@ -132,6 +132,21 @@ fn what_one_range_declares_about_part_of_another() {
 }
 
 #[test]
+fn the_first_read_completes_what_is_declared() {
+    let trace = "
+        declare initial 0x10:2 0x3344
+        0 A read 0x10:4 =0x11225555
+        1 C write 0x10:4 =0x11223344
+        2 B read 0x10:4 =0x11223344
+        3 B branch
+        4 D write 0x10:4 =0x11225555
+        5 E read 0x10:4 =0x11225555
+        6 E branch";
+    answers(trace, &[2, 3], FROM_VALUE);
+    answers(trace, &[5, 6], NONE);
+}
+
+#[test]
 fn fresh_memory_does_not_hold_what_was_declared_of_its_address() {
     let trace = "
         declare initial 0x10:4 7

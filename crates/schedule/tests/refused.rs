@@ -5,7 +5,8 @@
 
 mod support;
 
-use snag_schedule::ScheduleRule as Rule;
+use snag_schedule::{Checker, ScheduleRule as Rule};
+use snag_trace::Cells;
 use support::*;
 
 // ---- The sequence of events ----
@@ -937,6 +938,20 @@ fn deadlock_at_the_end_of_a_wait() {
         13 B release l";
     accepted(deadlock(trace, &[0, 1, 2, 3, 4, 5, 6, 10], &[7, 11], Writer));
     refused(deadlock(trace, &[0, 1, 2, 3, 4, 5, 10], &[7, 11], Writer), Rule::NotNextEvent, 7);
+}
+
+#[test]
+fn one_checker_serves_many_threads() {
+    let trace = trace(TWO_WRITERS);
+    let cells = Cells::of(&trace);
+    let checker = Checker::new(&trace, &cells);
+    let check = |schedule: &'static [u32]| checker.check_feasible(ids(schedule), Writer);
+    let (right, wrong) = std::thread::scope(|scope| {
+        let (right, wrong) = (scope.spawn(move || check(&[0, 2, 1])), scope.spawn(move || check(&[0, 2, 2])));
+        (right.join().unwrap(), wrong.join().unwrap())
+    });
+    accepted(right);
+    refused(wrong, Rule::EventTwice, 2);
 }
 
 #[test]
