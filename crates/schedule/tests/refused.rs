@@ -245,6 +245,7 @@ fn wake_up_that_names_no_notify_comes_any_time() {
 fn semaphore_below_zero() {
     let trace = "
         declare semaphore s 1
+        declare semaphore s 2
         0 A sem-wait s
         1 A sem-post s
         2 B sem-wait s
@@ -252,6 +253,7 @@ fn semaphore_below_zero() {
         4 C sem-post t
         5 D sem-wait t";
     accepted(feasible(trace, &[2, 3, 0, 4, 5], Writer));
+    // What is declared first counts.
     refused(feasible(trace, &[2, 0], Writer), Rule::SemaphoreBelowZero, 0);
     // What is not declared begins at zero.
     refused(feasible(trace, &[5], Writer), Rule::SemaphoreBelowZero, 5);
