@@ -293,11 +293,15 @@ fn barrier_without_declared_parties_waits_for_those_that_entered_before_the_firs
         3 B barrier-leave b
         4 D barrier-enter b
         5 A barrier-leave b
-        6 C barrier-leave b
-        7 D barrier-leave b";
-    accepted(feasible(trace, &[2, 1, 0, 5, 6, 4, 7, 3], Writer));
+        6 E barrier-enter b
+        7 C barrier-leave b
+        8 D barrier-leave b
+        9 E barrier-leave b";
+    accepted(feasible(trace, &[2, 1, 0, 5, 7, 6, 4, 9, 3], Writer));
     refused(feasible(trace, &[1, 0, 5], Writer), Rule::BarrierLeftEarly, 5);
     refused(feasible(trace, &[0, 1, 4], Writer), Rule::BarrierGenerations, 4);
+    // E came before D left, so both are of one generation.
+    refused(feasible(trace, &[0, 1, 2, 4, 8], Writer), Rule::BarrierLeftEarly, 8);
 }
 
 // ---- Heap ----
