@@ -26,7 +26,7 @@ struct Slot {
 /// Up to fifteen bytes of text and their number in the top byte of `high`, or
 /// two hashes of a longer text with a top byte that no short text has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Key {
+pub(crate) struct Key {
     low: u64,
     high: u64,
 }
@@ -69,7 +69,7 @@ impl Key {
     /// The key of a text of up to fifteen bytes of which sixteen bytes
     /// can be read, in two loads.
     #[inline(always)]
-    fn padded(bytes: &[u8; 16], len: usize) -> Key {
+    pub fn padded(bytes: &[u8; 16], len: usize) -> Key {
         const MASKS: [(u64, u64); 16] = {
             let mut masks = [(0, 0); 16];
             let mut n = 0;
@@ -176,24 +176,17 @@ impl Names {
         self.intern_key(name, Key::of(name))
     }
 
-    /// The same for `text[start..start + len]`, faster if more of the text follows.
+    /// The index of the name with a key made by [`Key::padded`], if it stands
+    /// where it is looked for first, as most do.
     #[inline(always)]
-    pub(crate) fn intern_at(&mut self, text: &[u8], start: usize, len: usize) -> Result<usize, std::str::Utf8Error> {
-        if len < 16
-            && let Some(bytes) = text[start..].first_chunk::<16>()
-        {
-            let key = Key::padded(bytes, len);
-            let slot = &self.slots[key.hash() & (self.slots.len() - 1)];
-            if slot.key == key {
-                return Ok(slot.id as usize);
-            }
-            return self.intern_key(&text[start..start + len], key);
-        }
-        self.intern_bytes(&text[start..start + len])
+    pub(crate) fn glance(&self, key: Key) -> Option<u32> {
+        let slot = &self.slots[key.hash() & (self.slots.len() - 1)];
+        (slot.key == key).then_some(slot.id)
     }
 
+    /// The index of a name with this key, added if new.
     #[inline(never)]
-    fn intern_key(&mut self, name: &[u8], key: Key) -> Result<usize, std::str::Utf8Error> {
+    pub(crate) fn intern_key(&mut self, name: &[u8], key: Key) -> Result<usize, std::str::Utf8Error> {
         match self.lookup(name, key) {
             Ok(index) => Ok(index),
             Err(slot) => Ok(self.add(std::str::from_utf8(name)?, key, slot)),
@@ -279,9 +272,12 @@ mod tests {
         for (i, name) in unique.iter().enumerate() {
             assert_eq!(names.find(name), Some(i));
             assert_eq!(names.intern_bytes(name.as_bytes()), Ok(i));
-            let surrounded = format!("before{name}behind, far enough");
-            assert_eq!(names.intern_at(surrounded.as_bytes(), 6, name.len()), Ok(i));
-            assert_eq!(names.intern_at(name.as_bytes(), 0, name.len()), Ok(i));
+            if name.len() < 16 {
+                let surrounded = format!("{name}, and more behind it");
+                let key = Key::padded(surrounded.as_bytes().first_chunk().unwrap(), name.len());
+                assert_eq!(names.intern_key(name.as_bytes(), key), Ok(i));
+                assert!(names.glance(key).is_none_or(|found| found as usize == i));
+            }
         }
         assert_eq!(names.find("nothing like it"), None);
     }

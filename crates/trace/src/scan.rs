@@ -1,7 +1,7 @@
 //! Finds the bars and line ends of a text trace, sixty-four bytes at a time.
 
 /// Bytes that must be readable behind the end of a text that is scanned.
-pub(crate) const PADDING: usize = 64;
+pub(crate) const PADDING: usize = 128;
 
 /// Walks over the delimiters `|` and line feed of a text.
 pub(crate) struct Delimiters<'a> {

@@ -10,6 +10,7 @@ use crate::error::{Error, Position, Result};
 use crate::events::{Event, Events, Plain};
 use crate::ids::*;
 use crate::lines::Lines;
+use crate::names::Key;
 use crate::op::Op;
 use crate::reader::BlockReader;
 use crate::scan::Delimiters;
@@ -50,7 +51,7 @@ impl<R: Read + Send> BlockReader for StdReader<R> {
             crlf: self.crlf,
             in_column: &mut self.in_column,
             gathered: Vec::with_capacity(GATHERED),
-            runner: (ThreadId(0), 0),
+            runner: (ThreadId(0), Key::padded(&[0; 16], 0)),
             warnings: &mut self.warnings,
         };
         parser.chunk(padded, end)?;
@@ -75,17 +76,6 @@ const WRITE: u32 = u16::from_le_bytes(*b"w(") as u32;
 const ACQUIRE: u32 = u32::from_le_bytes(*b"acq(");
 const RELEASE: u32 = u32::from_le_bytes(*b"rel(");
 
-/// Masks that keep so many bytes.
-const RUNNER: [u128; 16] = {
-    let mut masks = [0; 16];
-    let mut n = 0;
-    while n < 16 {
-        masks[n] = (1 << (8 * n)) - 1;
-        n += 1;
-    }
-    masks
-};
-
 struct Parser<'a> {
     tables: &'a mut Tables,
     events: &'a mut Events,
@@ -94,8 +84,8 @@ struct Parser<'a> {
     in_column: &'a mut Vec<bool>,
     /// Plain events not yet in the columns.
     gathered: Vec<Plain>,
-    /// Thread of the last plain line, and its name as one number; 0 if that says nothing.
-    runner: (ThreadId, u128),
+    /// Thread of the last plain line, and the key of its name.
+    runner: (ThreadId, Key),
     warnings: &'a mut Vec<String>,
 }
 
@@ -134,8 +124,9 @@ impl Parser<'_> {
         let mut start = 0;
         while start < end {
             let (first, second, last) = (delimiters.next(), delimiters.next(), delimiters.next());
-            let regular = padded[first] == b'|' && padded[second] == b'|' && padded[last] == b'\n' && last < end;
-            if regular && self.plain_line(padded, start, first, second, last)? {
+            let window = padded[start..].first_chunk::<128>().expect("padding follows");
+            let short = (last - start < 64) & (last < end) & (self.crlf == Some(false));
+            if short && self.plain_line(window, first - start, second - start, last - start) {
                 start = last + 1;
             } else {
                 self.flush();
@@ -151,53 +142,80 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// The common line: an access or a lock operation by a thread that is known
-    /// from the thread column. False, and nothing done, if it is not one.
+    /// The common line, at the start of the window, with its delimiters below 64:
+    /// an access or a lock operation, with names of up to fifteen bytes. False,
+    /// and nothing done, if it is not one.
+    ///
+    /// Every index is masked, so that the compiler sees that it lies in the window.
     #[inline(always)]
-    fn plain_line(&mut self, text: &[u8], start: usize, first: usize, second: usize, last: usize) -> Result<bool> {
-        let op = first + 1;
-        let word = u32::from_le_bytes(*text[op..].first_chunk().expect("padding follows"));
+    fn plain_line(&mut self, window: &[u8; 128], first: usize, second: usize, last: usize) -> bool {
+        let (first, second, last) = (first & 63, second & 63, last & 63);
+        let word = u32::from_le_bytes(window[first + 1..first + 5].try_into().expect("four bytes"));
         let (reads, writes) = (word & 0xffff == READ, word & 0xffff == WRITE);
+        let (acquires, releases) = (word == ACQUIRE, word == RELEASE);
         let access = reads | writes;
-        let (op, from) = if access {
-            (if writes { Op::Write } else { Op::Read }, op + 2)
-        } else if (word == ACQUIRE) | (word == RELEASE) {
-            (if word == RELEASE { Op::Release } else { Op::Acquire }, op + 4)
-        } else {
-            return Ok(false);
-        };
-        let odd = (second <= from + 1) | (text[second - 1] != b')') | (self.crlf != Some(false)) | (first == start);
-        if odd {
-            return Ok(false);
+        let from = first + if access { 3 } else { 5 };
+        let target = second.wrapping_sub(from + 1);
+        let location = last.wrapping_sub(second + 1);
+        let regular = (window[first] == b'|')
+            & (window[second] == b'|')
+            & (window[last] == b'\n')
+            & (window[second.wrapping_sub(1) & 63] == b')')
+            & (access | acquires | releases)
+            & (target.wrapping_sub(1) < 15)
+            & (location < 16)
+            & (first.wrapping_sub(1) < 15);
+        if !regular {
+            return false;
         }
-        let target = second - 1 - from;
+        let key = |from: usize, len: usize| Key::padded(window[from..from + 16].try_into().expect("16 bytes"), len);
+        let name = |from: usize, len: usize| &window[from..from + len];
         // A thread mostly runs on.
-        let bytes = text[start..].first_chunk::<16>().expect("padding follows");
-        let name = if first - start < 16 { u128::from_le_bytes(*bytes) & RUNNER[first - start] } else { 0 };
-        if (name != self.runner.1) | (name == 0) {
-            self.switch(&text[start..first], name)?;
+        let thread = key(0, first);
+        if thread != self.runner.1 && !self.switch(name(0, first), thread) {
+            return false;
         }
-        let locations = self.tables.names_mut(Space::Location);
-        let Ok(location) = locations.intern_at(text, second + 1, last - second - 1) else { return self.not_text() };
-        let target = match access {
-            true => self.tables.variable_named_at(text, from, target).map(|v| v.0),
-            false => self.tables.names_mut(Space::Lock).intern_at(text, from, target).map(|l| l as u32),
+        let (place, key) = (key(second + 1, location), key(from, target));
+        let location = match self.tables.names(Space::Location).glance(place) {
+            Some(location) => location,
+            None => match self.tables.names_mut(Space::Location).intern_key(name(second + 1, location), place) {
+                Ok(location) => location as u32,
+                Err(_) => return false,
+            },
         };
-        let Ok(target) = target else { return self.not_text() };
-        self.gathered.push(Plain { thread: self.runner.0, target, location: LocId::new(location), op });
+        let target = if access {
+            match self.tables.glance_variable(key) {
+                Some(variable) => variable,
+                None => match self.tables.variable_named_bytes(name(from, target)) {
+                    Ok(variable) => variable.0,
+                    Err(_) => return false,
+                },
+            }
+        } else {
+            match self.tables.names_mut(Space::Lock).intern_key(name(from, target), key) {
+                Ok(lock) => lock as u32,
+                Err(_) => return false,
+            }
+        };
+        let op = match (access, writes | releases) {
+            (true, false) => Op::Read,
+            (true, true) => Op::Write,
+            (false, false) => Op::Acquire,
+            (false, true) => Op::Release,
+        };
+        self.gathered.push(Plain { thread: self.runner.0, target, location: LocId(location), op });
         if self.gathered.len() == GATHERED {
             self.flush();
         }
-        Ok(true)
+        true
     }
 
     #[inline(never)]
-    fn switch(&mut self, name: &[u8], packed: u128) -> Result<()> {
-        let Ok(thread) = self.tables.names_mut(Space::Thread).intern_bytes(name) else { return self.not_text() };
+    fn switch(&mut self, name: &[u8], key: Key) -> bool {
+        let Ok(thread) = self.tables.names_mut(Space::Thread).intern_key(name, key) else { return false };
         self.note_column(thread);
-        // A zero byte could make two names look the same.
-        self.runner = (ThreadId::new(thread), if name.contains(&0) { 0 } else { packed });
-        Ok(())
+        self.runner = (ThreadId::new(thread), key);
+        true
     }
 
     fn note_column(&mut self, thread: usize) {

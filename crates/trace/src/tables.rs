@@ -1,7 +1,7 @@
 //! What the ids of a trace stand for, and what the trace declares about them.
 
 use crate::ids::*;
-use crate::names::Names;
+use crate::names::{Key, Names};
 use std::collections::HashMap;
 
 /// The kinds of names, each with ids of its own.
@@ -176,19 +176,11 @@ impl Tables {
         Ok(variable)
     }
 
-    /// The same for `text[start..start + len]`, faster if more of the text follows.
+    /// The variable whose name has this key, if it is found at a glance.
     #[inline(always)]
-    pub(crate) fn variable_named_at(
-        &mut self,
-        text: &[u8],
-        start: usize,
-        len: usize,
-    ) -> Result<VarId, std::str::Utf8Error> {
-        let index = self.names[Space::VariableName as usize].intern_at(text, start, len)?;
-        match self.named.get(index) {
-            Some(&variable) => Ok(variable),
-            None => self.variable_named_bytes(&text[start..start + len]),
-        }
+    pub(crate) fn glance_variable(&self, key: Key) -> Option<u32> {
+        let index = self.names[Space::VariableName as usize].glance(key)?;
+        self.named.get(index as usize).map(|v| v.0)
     }
 
     /// The variable that is this address range, added if new.
