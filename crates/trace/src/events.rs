@@ -275,6 +275,15 @@ impl Events {
         &mut self.aux
     }
 
+    /// Operations, values and the bits that say which values are known; the latter two made if there were none.
+    pub(crate) fn values_mut(&mut self) -> (&[Op], &mut [i64], &mut [u64]) {
+        if self.value.is_empty() {
+            self.value.resize(self.op.len(), 0);
+            self.known.resize(self.op.len().div_ceil(64), 0);
+        }
+        (&self.op, &mut self.value, &mut self.known)
+    }
+
     /// Sets the aux column of an event that was added already.
     pub fn set_aux(&mut self, index: usize, aux: u32) {
         if self.aux.is_empty() {

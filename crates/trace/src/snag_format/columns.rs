@@ -12,7 +12,7 @@
 //! written  if 1: how many u32; as many indices u16, ascending; as many values i64
 //! ```
 //!
-//! Decoding is a widening copy per column and has no branch per event, except for values.
+//! Decoding is a widening copy per column and has no branch per event.
 
 use super::{unzigzag, zigzag};
 use crate::events::{Columns, Events};
@@ -57,8 +57,10 @@ pub(super) fn encode(events: &Events, range: Range<usize>, out: &mut Vec<u8>) {
         for eight in values.chunks(8) {
             out.push(eight.iter().enumerate().fold(0, |bits, (i, v)| bits | (v.is_some() as u8) << i));
         }
-        for &value in values.iter().flatten() {
-            out.extend_from_slice(&zigzag(value).to_le_bytes()[..value_width as usize]);
+        let codes: Vec<u64> = values.iter().flatten().map(|&v| zigzag(v)).collect();
+        match value_width {
+            8 => store(codes.iter().map(|c| c.to_le_bytes()), out),
+            width => narrow(codes.iter().map(|&c| c as u32), width, out),
         }
     }
     if !written.is_empty() {
@@ -83,13 +85,20 @@ fn width(largest: u64) -> u8 {
     }
 }
 
-fn narrow(numbers: impl Iterator<Item = u32>, width: u8, out: &mut Vec<u8>) {
+/// Appends the lowest `width` bytes of each number.
+fn narrow(numbers: impl ExactSizeIterator<Item = u32>, width: u8, out: &mut Vec<u8>) {
     match width {
         0 => {}
         1 => out.extend(numbers.map(|n| n as u8)),
-        2 => numbers.for_each(|n| out.extend_from_slice(&(n as u16).to_le_bytes())),
-        _ => numbers.for_each(|n| out.extend_from_slice(&n.to_le_bytes())),
+        2 => store(numbers.map(|n| (n as u16).to_le_bytes()), out),
+        _ => store(numbers.map(u32::to_le_bytes), out),
     }
+}
+
+fn store<const W: usize>(numbers: impl ExactSizeIterator<Item = [u8; W]>, out: &mut Vec<u8>) {
+    let from = out.len();
+    out.resize(from + W * numbers.len(), 0);
+    out[from..].as_chunks_mut().0.iter_mut().zip(numbers).for_each(|(room, bytes)| *room = bytes);
 }
 
 /// Appends the `count` events of a payload to `events`. Their ids are whatever the payload says; that they stand for
@@ -129,7 +138,7 @@ pub(super) fn decode(payload: &[u8], count: usize, events: &mut Events) -> Resul
         decode_aux(aux, from, events)?;
     }
     if *value_width > 0 {
-        decode_values(&mut rest, *value_width as usize, from, events)?;
+        decode_values(&mut rest, *value_width, from, events)?;
     }
     if *written == 1 {
         decode_written(&mut rest, from, events)?;
@@ -203,25 +212,57 @@ fn decode_aux(column: Column, from: usize, events: &mut Events) -> Result<(), St
     Ok(())
 }
 
-fn decode_values(rest: &mut &[u8], width: usize, from: usize, events: &mut Events) -> Result<(), String> {
+fn decode_values(rest: &mut &[u8], width: u8, from: usize, events: &mut Events) -> Result<(), String> {
     let count = events.len() - from;
     let bits = take(rest, count.div_ceil(8))?;
     if !count.is_multiple_of(8) && bits[count / 8] >> (count % 8) != 0 {
         return Err("values of events beyond the end of an events block".to_owned());
     }
     let known: usize = bits.iter().map(|b| b.count_ones() as usize).sum();
-    let mut values = take(rest, known * width)?.chunks_exact(width);
-    for (at, &byte) in bits.iter().enumerate() {
-        let mut left = byte;
-        while left != 0 {
-            let index = from + at * 8 + left.trailing_zeros() as usize;
-            left &= left - 1;
-            let mut code = [0; 8];
-            code[..width].copy_from_slice(values.next().expect("as many values as bits"));
-            if !events.ops()[index].is_access() {
-                return Err(format!("'{}' has a value", events.ops()[index].word()));
-            }
-            events.set_value(index, unzigzag(u64::from_le_bytes(code)));
+    let codes = take(rest, known * width as usize)?;
+    if known == 0 {
+        return Ok(());
+    }
+    match width {
+        1 => spread(bits, codes, |[b]: [u8; 1]| b as u64, from, events),
+        2 => spread(bits, codes, |b| u16::from_le_bytes(b) as u64, from, events),
+        4 => spread(bits, codes, |b| u32::from_le_bytes(b) as u64, from, events),
+        _ => spread(bits, codes, u64::from_le_bytes, from, events),
+    }
+}
+
+/// Gives the known values to their events. Which values are known is hard to predict, so the loop does the same for
+/// all: it takes the next code and goes on to the one after it only if this one was used.
+fn spread<const W: usize>(
+    bits: &[u8],
+    codes: &[u8],
+    wide: impl Fn([u8; W]) -> u64,
+    from: usize,
+    events: &mut Events,
+) -> Result<(), String> {
+    let codes = codes.as_chunks().0;
+    let (ops, values, known) = events.values_mut();
+    let (mut next, mut misplaced) = (0, false);
+    for ((values, ops), &byte) in values[from..].chunks_mut(8).zip(ops[from..].chunks(8)).zip(bits) {
+        for (i, (value, op)) in values.iter_mut().zip(ops).enumerate() {
+            let bit = (byte >> i) & 1;
+            let code = wide(codes[next.min(codes.len() - 1)]);
+            *value = unzigzag(code) & -(bit as i64);
+            next += bit as usize;
+            misplaced |= bit == 1 && !op.is_access();
+        }
+    }
+    if misplaced {
+        return Err("something that is no access to memory has a value".to_owned());
+    }
+    let (first, shift) = (from / 64, from % 64);
+    for (i, eight) in bits.chunks(8).enumerate() {
+        let mut word = [0; 8];
+        word[..eight.len()].copy_from_slice(eight);
+        let word = u64::from_le_bytes(word);
+        known[first + i] |= word << shift;
+        if shift > 0 && word >> (64 - shift) != 0 {
+            known[first + i + 1] |= word >> (64 - shift);
         }
     }
     Ok(())
