@@ -67,12 +67,20 @@ impl Compression {
         Ok(Box::new(Named { inner, compression: self }))
     }
 
-    /// A writer that compresses into `out`.
+    /// A writer that compresses into `out`, with a checksum of everything.
     pub fn writer<W: Write>(self, out: W) -> io::Result<Compressor<W>> {
         Ok(match self {
             Compression::Gzip => Compressor::Gzip(flate2::write::GzEncoder::new(out, flate2::Compression::default())),
-            Compression::Zstd => Compressor::Zstd(zstd::stream::write::Encoder::new(out, 3)?),
-            Compression::Lz4 => Compressor::Lz4(lz4_flex::frame::FrameEncoder::new(out)),
+            Compression::Zstd => {
+                let mut encoder = zstd::stream::write::Encoder::new(out, 3)?;
+                encoder.include_checksum(true)?;
+                Compressor::Zstd(encoder)
+            }
+            Compression::Lz4 => {
+                use lz4_flex::frame::{BlockSize, FrameEncoder, FrameInfo};
+                let frame = FrameInfo::new().block_size(BlockSize::Max256KB).content_checksum(true);
+                Compressor::Lz4(FrameEncoder::with_frame_info(frame, out))
+            }
         })
     }
 }

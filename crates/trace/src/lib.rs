@@ -10,6 +10,7 @@ pub mod cells;
 pub mod compression;
 pub mod error;
 pub mod events;
+pub mod exercise;
 pub mod expr;
 pub mod generate;
 pub mod ids;
