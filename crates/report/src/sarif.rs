@@ -1,17 +1,299 @@
-//! stub
-/// stub
-pub struct Sarif<W>(W);
-impl<W: std::io::Write> Sarif<W> {
-    /// stub
-    pub fn new(w: W) -> Self {
-        Self(w)
+//! Findings as SARIF 2.1.0, for code review tools: one run per invocation.
+//!
+//! A result has the locations of both accesses, and a code flow with one thread
+//! flow per thread of the shortened witness, put in order by `executionOrder`. A
+//! location that reads `path:line` becomes a physical location, any other text a
+//! logical one. Traces that could not be read make the invocation unsuccessful.
+
+use crate::digest::{Goal, Row, digest};
+use crate::emit::Emitter;
+use crate::findings::{Findings, Report, Unread};
+use crate::place::Place;
+use crate::{text, words};
+use snag_predict::{Candidate, Deadlock, Race};
+use snag_schedule::Schedule;
+use snag_trace::{EventId, Op, ThreadId, Trace};
+use std::io::{self, Write};
+
+const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
+
+/// The kinds of findings, in the order of `rules`.
+#[derive(Clone, Copy)]
+enum Rule {
+    Race,
+    Deadlock,
+    Candidate,
+}
+
+impl Rule {
+    const ALL: [Rule; 3] = [Rule::Race, Rule::Deadlock, Rule::Candidate];
+
+    fn id(self) -> &'static str {
+        match self {
+            Rule::Race => "race",
+            Rule::Deadlock => "deadlock",
+            Rule::Candidate => "candidate",
+        }
+    }
+
+    fn level(self) -> &'static str {
+        match self {
+            Rule::Race | Rule::Deadlock => "error",
+            Rule::Candidate => "note",
+        }
+    }
+
+    fn description(self) -> &'static str {
+        match self {
+            Rule::Race => "Two threads can access the same memory at the same time, and one of them writes.",
+            Rule::Deadlock => "Threads can wait for each other's locks for ever.",
+            Rule::Candidate => "An engine believes in a data race that was not proved.",
+        }
     }
 }
-impl<W: std::io::Write> crate::Report for Sarif<W> {
-    fn trace(&mut self, _: &crate::Findings) -> std::io::Result<()> {
+
+/// Writes one SARIF log per invocation.
+pub struct Sarif<W: Write> {
+    json: Emitter<W>,
+    begun: bool,
+}
+
+impl<W: Write> Sarif<W> {
+    /// Writes to `out`, which should be buffered.
+    pub fn new(out: W) -> Sarif<W> {
+        Sarif { json: Emitter::new(out, 4), begun: false }
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        if std::mem::replace(&mut self.begun, true) {
+            return Ok(());
+        }
+        let json = &mut self.json;
+        json.object()?;
+        json.string_at("$schema", SCHEMA)?;
+        json.string_at("version", "2.1.0")?;
+        json.array_at("runs")?;
+        json.object()?;
+        json.object_at("tool")?;
+        json.object_at("driver")?;
+        json.string_at("name", "Snag")?;
+        json.string_at("semanticVersion", env!("CARGO_PKG_VERSION"))?;
+        json.array_at("rules")?;
+        for rule in Rule::ALL {
+            json.object()?;
+            json.string_at("id", rule.id())?;
+            json.object_at("shortDescription")?;
+            json.string_at("text", rule.description())?;
+            json.end()?;
+            json.object_at("defaultConfiguration")?;
+            json.string_at("level", rule.level())?;
+            json.end()?;
+            json.end()?;
+        }
+        json.end()?;
+        json.end()?;
+        json.end()?;
+        json.string_at("columnKind", "unicodeCodePoints")?;
+        json.array_at("results")
+    }
+}
+
+impl<W: Write> Report for Sarif<W> {
+    fn trace(&mut self, findings: &Findings) -> io::Result<()> {
+        self.begin()?;
+        let mut results = Results { json: &mut self.json, trace: findings.trace, path: findings.path };
+        for (number, race) in (1..).zip(&findings.analysis.races) {
+            results.race(number, race)?;
+        }
+        for (number, deadlock) in (1..).zip(&findings.analysis.deadlocks) {
+            results.deadlock(number, deadlock)?;
+        }
+        for (number, candidate) in (1..).zip(&findings.analysis.candidates) {
+            results.candidate(number, candidate)?;
+        }
         Ok(())
     }
-    fn finish(&mut self, _: &[crate::Unread]) -> std::io::Result<()> {
-        self.0.flush()
+
+    fn finish(&mut self, unread: &[Unread]) -> io::Result<()> {
+        self.begin()?;
+        let json = &mut self.json;
+        json.end()?;
+        json.array_at("invocations")?;
+        json.object()?;
+        json.boolean_at("executionSuccessful", unread.is_empty())?;
+        if !unread.is_empty() {
+            json.array_at("toolExecutionNotifications")?;
+            for Unread { path, message } in unread {
+                json.object()?;
+                json.string_at("level", "error")?;
+                json.object_at("message")?;
+                json.string_at("text", &format!("{path}: {message}"))?;
+                json.end()?;
+                json.end()?;
+            }
+            json.end()?;
+        }
+        json.end()?;
+        json.end()?;
+        json.end()?;
+        json.end()?;
+        json.end()?;
+        json.finish()
+    }
+}
+
+/// The results of one trace.
+struct Results<'a, W> {
+    json: &'a mut Emitter<W>,
+    trace: &'a Trace,
+    path: &'a str,
+}
+
+impl<W: Write> Results<'_, W> {
+    fn race(&mut self, number: u64, race: &Race) -> io::Result<()> {
+        let headline = text::race_headline(self.trace, race.first, race.second);
+        let pair = [race.first, race.second];
+        self.begin(Rule::Race, &headline, &pair)?;
+        self.code_flow(&race.witness, &text::race_goal(self.trace, race))?;
+        self.end(&format!("R{number}"), race.engine.name(), race.level.word(), Some(race.count), None)
+    }
+
+    fn deadlock(&mut self, number: u64, deadlock: &Deadlock) -> io::Result<()> {
+        let headline = text::deadlock_headline(self.trace, deadlock);
+        self.begin(Rule::Deadlock, &headline, &deadlock.pending)?;
+        let holders = text::holders(self.trace, deadlock);
+        self.code_flow(&deadlock.witness, &text::deadlock_goal(self.trace, deadlock, &holders))?;
+        self.end(&format!("D{number}"), deadlock.engine.name(), deadlock.level.word(), None, None)
+    }
+
+    fn candidate(&mut self, number: u64, pair: &Candidate) -> io::Result<()> {
+        let headline = text::candidate_headline(self.trace, pair);
+        self.begin(Rule::Candidate, &headline, &[pair.first, pair.second])?;
+        let level = pair.engine.level().word();
+        self.end(&format!("C{number}"), pair.engine.name(), level, Some(pair.count), Some(&pair.reason))
+    }
+
+    fn begin(&mut self, rule: Rule, message: &str, events: &[EventId]) -> io::Result<()> {
+        let json = &mut *self.json;
+        json.object()?;
+        json.string_at("ruleId", rule.id())?;
+        json.integer_at("ruleIndex", rule as u64)?;
+        json.string_at("level", rule.level())?;
+        json.object_at("message")?;
+        json.string_at("text", message)?;
+        json.end()?;
+        json.array_at("locations")?;
+        for &event in events {
+            self.location(event)?;
+        }
+        self.json.end()?;
+        let mut places: Vec<_> = events.iter().map(|&event| words::location(self.trace, event)).collect();
+        places.sort_unstable();
+        self.json.object_at("partialFingerprints")?;
+        self.json.string_at("locations/v1", &places.join("|"))?;
+        self.json.end()
+    }
+
+    fn end(&mut self, id: &str, engine: &str, level: &str, count: Option<u64>, reason: Option<&str>) -> io::Result<()> {
+        let json = &mut *self.json;
+        json.object_at("properties")?;
+        json.string_at("id", id)?;
+        json.string_at("trace", self.path)?;
+        json.string_at("engine", engine)?;
+        json.string_at("level", level)?;
+        if let Some(count) = count {
+            json.integer_at("count", count)?;
+        }
+        if let Some(reason) = reason {
+            json.string_at("reason", reason)?;
+        }
+        json.end()?;
+        json.end()
+    }
+
+    fn location(&mut self, event: EventId) -> io::Result<()> {
+        let json = &mut *self.json;
+        json.object()?;
+        match Place::parse(self.trace.location_of(event)) {
+            Some(place) => {
+                json.object_at("physicalLocation")?;
+                json.object_at("artifactLocation")?;
+                json.string_at("uri", &place.uri())?;
+                json.end()?;
+                json.object_at("region")?;
+                json.integer_at("startLine", place.line)?;
+                if let Some(column) = place.column {
+                    json.integer_at("startColumn", column)?;
+                }
+                json.end()?;
+                json.end()?;
+            }
+            None => {
+                json.array_at("logicalLocations")?;
+                json.object()?;
+                json.string_at("fullyQualifiedName", &words::place(self.trace, event))?;
+                json.end()?;
+                json.end()?;
+            }
+        }
+        json.object_at("message")?;
+        let thread = words::thread(self.trace, event);
+        json.string_at("text", &format!("{thread}: {} (event {})", words::operation(self.trace, event), event.0))?;
+        json.end()?;
+        json.end()
+    }
+
+    fn code_flow(&mut self, witness: &Schedule, goal: &Goal) -> io::Result<()> {
+        let rows = digest(self.trace, witness, goal);
+        let hidden: u64 = rows.iter().map(|row| if let Row::Gap(events) = row { *events } else { 0 }).sum();
+        let shown: Vec<EventId> =
+            rows.iter().filter_map(|row| if let Row::Event(event) = row { Some(*event) } else { None }).collect();
+        let steps: Vec<EventId> = shown.into_iter().chain(goal.events.iter().copied()).collect();
+        let mut threads: Vec<ThreadId> = steps.iter().map(|&event| self.trace.thread_of(event)).collect();
+        threads.sort_unstable();
+        threads.dedup();
+        self.json.array_at("codeFlows")?;
+        self.json.object()?;
+        self.json.object_at("message")?;
+        let message = format!("A schedule that proves it; {hidden} of its events are not shown.");
+        self.json.string_at("text", &message)?;
+        self.json.end()?;
+        self.json.array_at("threadFlows")?;
+        for thread in threads {
+            self.json.object()?;
+            self.json.string_at("id", self.trace.tables.thread_name(thread))?;
+            self.json.array_at("locations")?;
+            for (order, &event) in steps.iter().enumerate() {
+                if self.trace.thread_of(event) == thread {
+                    self.step(order, event, goal.events.contains(&event))?;
+                }
+            }
+            self.json.end()?;
+            self.json.end()?;
+        }
+        self.json.end()?;
+        self.json.end()?;
+        self.json.end()
+    }
+
+    fn step(&mut self, order: usize, event: EventId, essential: bool) -> io::Result<()> {
+        self.json.object()?;
+        self.json.integer_at("executionOrder", order as u64)?;
+        self.json.string_at("importance", if essential { "essential" } else { "important" })?;
+        let kinds: &[&str] = match self.trace.events.ops()[event.index()] {
+            Op::Acquire | Op::ReadAcquire | Op::WaitEnd => &["acquire", "lock"],
+            Op::Release | Op::ReadRelease | Op::WaitBegin => &["release", "lock"],
+            _ => &[],
+        };
+        if !kinds.is_empty() {
+            self.json.array_at("kinds")?;
+            for kind in kinds {
+                self.json.string(kind)?;
+            }
+            self.json.end()?;
+        }
+        self.json.key("location")?;
+        self.location(event)?;
+        self.json.end()
     }
 }

@@ -10,10 +10,10 @@
 mod cli;
 mod commands;
 mod context;
+mod document;
 mod failure;
 mod input;
 mod interrupt;
-mod memory;
 mod output;
 mod progress;
 mod survey;

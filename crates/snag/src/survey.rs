@@ -7,7 +7,7 @@
 use crate::context::Context;
 use crate::failure::{Failure, Status};
 use crate::output::Output;
-use crate::{input, interrupt, memory};
+use crate::{input, interrupt};
 use snag_predict::{Analysis, Options, Progress};
 use snag_report::{Findings, Report, Suppressions, Unread};
 use snag_schedule::Level;
@@ -94,13 +94,8 @@ fn one(context: &Context, job: &Job, path: &Path, found: &mut bool, report: &mut
 
 fn analyse(context: &Context, trace: &Trace, options: &Options) -> Analysis {
     let bars = context.bars();
-    let mut analysis = snag_predict::analyse(trace, options, &bars as &dyn Progress);
+    let analysis = snag_predict::analyse(trace, options, &bars as &dyn Progress);
     bars.clear();
-    // One engine alone is what the process needed its memory for; of several, each
-    // reports its own.
-    if let [engine] = &mut analysis.engines[..] {
-        engine.peak_memory_bytes = engine.peak_memory_bytes.max(memory::peak_bytes().unwrap_or(0));
-    }
     analysis
 }
 

@@ -119,7 +119,7 @@ impl<W: Write> TraceText<'_, W> {
             self.style.bold(format_args!("{headline}"))
         )?;
         self.accesses(pair.first, pair.second, &pair.locks_first, &pair.locks_second)?;
-        self.line(&format!("believed by {}, not proved: {}", pair.engine.name(), words::clean(&pair.reason)))?;
+        self.line(&disbelief(pair))?;
         self.line(&pair_count(pair.count))?;
         writeln!(self.out)
     }
@@ -228,6 +228,11 @@ fn lock(trace: &Trace, event: EventId) -> String {
 /// What the reader may rely on.
 pub(crate) fn guarantee(engine: &str, level: &str) -> String {
     format!("found by {engine}, proved: the checker accepted the schedule below (level {level})")
+}
+
+/// Why a candidate is no more than that.
+pub(crate) fn disbelief(pair: &Candidate) -> String {
+    format!("believed by {}, not proved: {}", pair.engine.name(), words::clean(&pair.reason))
 }
 
 /// How often it happens.

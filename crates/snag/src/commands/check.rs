@@ -105,7 +105,7 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
         Format::Text => Box::new(Text::new(out, style)),
         Format::Json => Box::new(Json::new(out)),
         Format::Sarif => Box::new(Sarif::new(out)),
-        Format::Html => Box::new(Html::new(out)),
+        Format::Html => Box::new(Html::new(out, args.full)),
     })
 }
 

@@ -1,10 +1,232 @@
-//! stub
+//! `snag verify`: check every witness of a findings file again.
+//!
+//! Only the trace reader and the checker are involved: no engine, and nothing of
+//! the pipeline that made the findings. A witness that the checker refuses, or
+//! accesses that are not what the file says, make the claim rejected (status 1); a
+//! file that cannot be read or does not belong to the trace is an error (status 2).
+
 use crate::context::Context;
+use crate::document::{self, Claim, DeadlockClaim, Entry, RaceClaim};
 use crate::failure::{Failure, Status};
-/// Options.
+use crate::output::Output;
+use crate::{input, interrupt};
+use snag_schedule::{Checker, Level};
+use snag_trace::{Cells, EventId, LockId, Op, Trace};
+use std::io::{self, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Options of `snag verify`.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = "Examples:
+  snag check --format json -o found.json trace.std
+  snag verify trace.std found.json
+  snag verify --trace-index 2 c.std found.json   if the file speaks of several traces
+
+Exit status: 0 every witness accepted, 1 some rejected, 2 error.")]
+pub struct Args {
+    /// The trace
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+    /// What 'snag check --format json' wrote; - is standard input
+    #[arg(value_name = "FINDINGS.json")]
+    findings: PathBuf,
+    /// Which of the file's traces this is, from 0 [default: the only one, or the one of this path]
+    #[arg(long, value_name = "N")]
+    trace_index: Option<usize>,
+}
+
 /// Runs the command.
-pub fn run(_: &Context, _: &Args) -> Result<Status, Failure> {
-    Ok(Status::Clean)
+pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
+    interrupt::listen()?;
+    let findings = FindingsFile::open(&args.findings)?;
+    let in_findings = |message: String| format!("{}: {message}", input::name(&args.findings));
+    let entries = document::entries(findings.read()?).map_err(in_findings)?;
+    let index = choose(&entries, args).map_err(in_findings)?;
+    let trace = input::read(context, &args.trace)
+        .map_err(|problem| Failure::Message(format!("{}: {}", problem.path, problem.message)))?;
+    let expected = entries[index].events;
+    if expected != trace.len() as u64 {
+        let message = format!("is about a trace of {expected} events; this one has {}", trace.len());
+        return Err(in_findings(message).into());
+    }
+    let cells = Cells::of(&trace);
+    let judge = Judge { trace: &trace, checker: Checker::new(&trace, &cells) };
+    let mut output = Output::open(None)?;
+    let (mut accepted, mut rejected) = (0u64, 0u64);
+    let mut closed = None;
+    let mut print = |output: &mut Output, line: std::fmt::Arguments| {
+        writeln!(output, "{line}").map_err(|error| {
+            closed = Some(error);
+            String::new()
+        })
+    };
+    let read = document::claims(findings.read()?, index, &mut |claim| {
+        if interrupt::interrupted() {
+            return Err("interrupted before every witness was checked".to_owned());
+        }
+        let (id, verdict) = judge.claim(claim)?;
+        match verdict {
+            Ok(()) => {
+                accepted += 1;
+                if context.quiet { Ok(()) } else { print(&mut output, format_args!("{id}  accepted")) }
+            }
+            Err(why) => {
+                rejected += 1;
+                print(&mut output, format_args!("{id}  rejected: {why}"))
+            }
+        }
+    });
+    let status = if rejected > 0 { Status::Found } else { Status::Clean };
+    if let Some(error) = closed {
+        return Err(Failure::from(error).with_status(status));
+    }
+    output.flush()?;
+    read.map_err(in_findings)?;
+    if !context.quiet {
+        let total = accepted + rejected;
+        let noun = if total == 1 { "witness" } else { "witnesses" };
+        writeln!(output, "{total} {noun}: {accepted} accepted, {rejected} rejected")?;
+    }
+    output.commit().map_err(|failure| failure.with_status(status))?;
+    Ok(status)
+}
+
+/// Which entry of the file the trace is.
+fn choose(entries: &[Entry], args: &Args) -> Result<usize, String> {
+    if let Some(index) = args.trace_index {
+        let known = entries.len();
+        return if index < known { Ok(index) } else { Err(format!("no trace {index}: it speaks of {known} traces")) };
+    }
+    if entries.len() == 1 {
+        return Ok(0);
+    }
+    let name = input::name(&args.trace);
+    let matching: Vec<usize> = (0..entries.len()).filter(|&i| entries[i].path == name).collect();
+    match matching[..] {
+        [index] => Ok(index),
+        [] => Err(format!("speaks of {} traces, none of them '{name}'; say which with --trace-index", entries.len())),
+        _ => Err(format!("speaks of '{name}' several times; say which with --trace-index")),
+    }
+}
+
+/// The findings file, readable from its start as often as needed.
+enum FindingsFile {
+    Path(PathBuf),
+    Memory(Vec<u8>),
+}
+
+impl FindingsFile {
+    fn open(path: &Path) -> Result<FindingsFile, String> {
+        if path != Path::new("-") {
+            return Ok(FindingsFile::Path(path.to_owned()));
+        }
+        let mut bytes = Vec::new();
+        io::stdin().read_to_end(&mut bytes).map_err(|error| format!("-: cannot read: {error}"))?;
+        Ok(FindingsFile::Memory(bytes))
+    }
+
+    fn read(&self) -> Result<Box<dyn Read + '_>, String> {
+        match self {
+            FindingsFile::Memory(bytes) => Ok(Box::new(&bytes[..])),
+            FindingsFile::Path(path) => {
+                let cannot = |error| format!("{}: cannot open: {error}", path.display());
+                Ok(Box::new(BufReader::with_capacity(1 << 16, std::fs::File::open(path).map_err(cannot)?)))
+            }
+        }
+    }
+}
+
+struct Judge<'a> {
+    trace: &'a Trace,
+    checker: Checker<'a>,
+}
+
+/// Accepted, or why not.
+type Verdict = Result<(), String>;
+
+impl Judge<'_> {
+    /// The claim's name and the verdict; an error if the claim makes no sense for this trace.
+    fn claim(&self, claim: Claim) -> Result<(String, Verdict), String> {
+        match claim {
+            Claim::Race(race) => {
+                let verdict = self.race(&race).map_err(|message| format!("{}: {message}", race.id))?;
+                Ok((race.id, verdict))
+            }
+            Claim::Deadlock(deadlock) => {
+                let verdict = self.deadlock(&deadlock).map_err(|message| format!("{}: {message}", deadlock.id))?;
+                Ok((deadlock.id, verdict))
+            }
+        }
+    }
+
+    fn race(&self, race: &RaceClaim) -> Result<Verdict, String> {
+        let level = level(&race.level)?;
+        let [first, second] = [&race.first, &race.second].map(|access| EventId(access.event));
+        self.in_range(race.witness.iter().copied().chain([first.0, second.0]))?;
+        for access in [&race.first, &race.second] {
+            let same = self.describes(access.event, &access.thread, &access.op, &access.location);
+            if !same || self.target(access.event) != access.variable {
+                return Ok(Err(self.differs(access.event)));
+            }
+        }
+        let schedule = race.witness.iter().map(|&event| EventId(event));
+        Ok(self.checker.check_race(schedule, first, second, level).map_err(|violation| violation.to_string()))
+    }
+
+    fn deadlock(&self, deadlock: &DeadlockClaim) -> Result<Verdict, String> {
+        let level = level(&deadlock.level)?;
+        let pending: Vec<EventId> = deadlock.pending.iter().map(|claim| EventId(claim.event)).collect();
+        self.in_range(deadlock.witness.iter().copied().chain(pending.iter().map(|event| event.0)))?;
+        for claim in &deadlock.pending {
+            let same = self.describes(claim.event, &claim.thread, &claim.op, &claim.location);
+            if !same || self.lock(claim.event) != claim.lock {
+                return Ok(Err(self.differs(claim.event)));
+            }
+        }
+        let schedule = deadlock.witness.iter().map(|&event| EventId(event));
+        Ok(self.checker.check_deadlock(schedule, &pending, level).map_err(|violation| violation.to_string()))
+    }
+
+    fn in_range(&self, mut events: impl Iterator<Item = u32>) -> Result<(), String> {
+        match events.find(|&event| event as usize >= self.trace.len()) {
+            None => Ok(()),
+            Some(event) => Err(format!("event {event} is out of range: the trace has {} events", self.trace.len())),
+        }
+    }
+
+    /// Whether an event is what the file says it is.
+    fn describes(&self, event: u32, thread: &str, op: &str, location: &str) -> bool {
+        let id = EventId(event);
+        let recorded = self.trace.location_of(id);
+        let same_place = if recorded.is_empty() { location == event.to_string() } else { location == recorded };
+        same_place
+            && self.trace.tables.thread_name(self.trace.thread_of(id)) == thread
+            && self.trace.events.ops()[id.index()].word() == op
+    }
+
+    fn target(&self, event: u32) -> String {
+        self.trace.target_text(&self.trace.event(EventId(event)))
+    }
+
+    fn lock(&self, event: u32) -> String {
+        let event = self.trace.event(EventId(event));
+        match event.op {
+            Op::WaitEnd => self.trace.tables.lock_name(LockId(event.aux)).to_owned(),
+            _ => self.trace.target_text(&event),
+        }
+    }
+
+    fn differs(&self, event: u32) -> String {
+        let id = EventId(event);
+        format!(
+            "event {event} is not what the findings say: in the trace it is '{} {}' of thread {}",
+            self.trace.events.ops()[id.index()].word(),
+            self.target(event),
+            self.trace.tables.thread_name(self.trace.thread_of(id))
+        )
+    }
+}
+
+fn level(word: &str) -> Result<Level, String> {
+    word.parse().map_err(|_| format!("level '{word}' is not available in this version"))
 }

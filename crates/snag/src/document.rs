@@ -1,0 +1,253 @@
+//! Reading findings (`docs/json.md`) back, one claim at a time.
+//!
+//! A document may hold thousands of witnesses of millions of events, so it is
+//! never in memory as a whole: [`entries`] reads what traces it speaks of, and
+//! [`claims`] hands out what it claims about one of them, claim by claim. A document
+//! that lacks a field of the format is refused.
+
+use serde::Deserialize;
+use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use std::fmt;
+use std::io::Read;
+
+/// The version of the format that this program writes and reads.
+const VERSION: u64 = 1;
+
+/// What a document says about a trace before its findings.
+#[derive(Deserialize)]
+pub struct Entry {
+    /// The trace as the user named it then.
+    pub path: String,
+    /// How many events it had.
+    pub events: u64,
+}
+
+/// Something a document claims to be proved.
+pub enum Claim {
+    /// A race.
+    Race(RaceClaim),
+    /// A deadlock.
+    Deadlock(DeadlockClaim),
+}
+
+/// A race as a document claims it.
+#[derive(Deserialize)]
+#[allow(dead_code)] // Fields that are only required to be there.
+pub struct RaceClaim {
+    /// Its name in the document.
+    pub id: String,
+    engine: String,
+    /// The level at which it is said to be proved.
+    pub level: String,
+    /// One access.
+    pub first: AccessClaim,
+    /// The other.
+    pub second: AccessClaim,
+    locks_first: Vec<String>,
+    locks_second: Vec<String>,
+    /// The events before the pair.
+    pub witness: Vec<u32>,
+    reads: Vec<IgnoredAny>,
+    verified: bool,
+    count: u64,
+}
+
+/// An access as a document describes it.
+#[derive(Deserialize)]
+#[allow(dead_code)]
+pub struct AccessClaim {
+    /// Its number.
+    pub event: u32,
+    /// Name of its thread.
+    pub thread: String,
+    /// Word for its operation.
+    pub op: String,
+    /// Name of what it accesses.
+    pub variable: String,
+    /// Its source location.
+    pub location: String,
+    stack: Vec<IgnoredAny>,
+}
+
+/// A deadlock as a document claims it.
+#[derive(Deserialize)]
+#[allow(dead_code)]
+pub struct DeadlockClaim {
+    /// Its name in the document.
+    pub id: String,
+    engine: String,
+    /// The level at which it is said to be proved.
+    pub level: String,
+    /// The acquires that wait for each other.
+    pub pending: Vec<PendingClaim>,
+    /// The events before.
+    pub witness: Vec<u32>,
+    reads: Vec<IgnoredAny>,
+    verified: bool,
+}
+
+/// An acquire of a deadlock as a document describes it.
+#[derive(Deserialize)]
+#[allow(dead_code)]
+pub struct PendingClaim {
+    /// Its number.
+    pub event: u32,
+    /// Name of its thread.
+    pub thread: String,
+    /// Word for its operation.
+    pub op: String,
+    /// Name of the lock.
+    pub lock: String,
+    /// Its source location.
+    pub location: String,
+    stack: Vec<IgnoredAny>,
+}
+
+/// The traces a document speaks of.
+pub fn entries(input: impl Read) -> Result<Vec<Entry>, String> {
+    #[derive(Deserialize)]
+    struct Document {
+        snag: u64,
+        traces: Vec<Entry>,
+    }
+    let document: Document = serde_json::from_reader(input).map_err(|error| error.to_string())?;
+    match document.snag {
+        VERSION => Ok(document.traces),
+        other => Err(format!("findings of version {other}; this program reads version {VERSION}")),
+    }
+}
+
+/// Hands out every claim about the trace with this index. What `each` refuses ends the reading.
+pub fn claims(input: impl Read, index: usize, each: &mut dyn FnMut(Claim) -> Result<(), String>) -> Result<(), String> {
+    let mut json = serde_json::Deserializer::from_reader(input);
+    Document { index, each }.deserialize(&mut json).and_then(|()| json.end()).map_err(|error| error.to_string())
+}
+
+type Each<'a> = &'a mut dyn FnMut(Claim) -> Result<(), String>;
+
+struct Document<'a> {
+    index: usize,
+    each: Each<'a>,
+}
+
+impl<'de> DeserializeSeed<'de> for Document<'_> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Document<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("an object with findings")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "traces" => map.next_value_seed(Traces { index: self.index, each: &mut *self.each })?,
+                _ => _ = map.next_value::<IgnoredAny>()?,
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Traces<'a> {
+    index: usize,
+    each: Each<'a>,
+}
+
+impl<'de> DeserializeSeed<'de> for Traces<'_> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Traces<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("an array of traces")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        for _ in 0..self.index {
+            seq.next_element::<IgnoredAny>()?;
+        }
+        seq.next_element_seed(Findings { each: self.each })?;
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(())
+    }
+}
+
+struct Findings<'a> {
+    each: Each<'a>,
+}
+
+impl<'de> DeserializeSeed<'de> for Findings<'_> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Findings<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("an object with the findings of a trace")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let (mut races, mut deadlocks) = (false, false);
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "races" if !std::mem::replace(&mut races, true) => {
+                    map.next_value_seed(List { make: Claim::Race, each: &mut *self.each })?;
+                }
+                "deadlocks" if !std::mem::replace(&mut deadlocks, true) => {
+                    map.next_value_seed(List { make: Claim::Deadlock, each: &mut *self.each })?;
+                }
+                "races" | "deadlocks" => return Err(de::Error::custom(format!("'{key}' twice"))),
+                _ => _ = map.next_value::<IgnoredAny>()?,
+            }
+        }
+        match (races, deadlocks) {
+            (false, _) => Err(de::Error::missing_field("races")),
+            (_, false) => Err(de::Error::missing_field("deadlocks")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// An array of claims of one kind.
+struct List<'a, T> {
+    make: fn(T) -> Claim,
+    each: Each<'a>,
+}
+
+impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for List<'_, T> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_seq(self)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for List<'_, T> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("an array of findings")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while let Some(claim) = seq.next_element::<T>()? {
+            (self.each)((self.make)(claim)).map_err(de::Error::custom)?;
+        }
+        Ok(())
+    }
+}
