@@ -26,3 +26,4 @@ mod words;
 pub use findings::{Findings, Report, Unread};
 pub use suppress::{Suppressed, Suppressions};
 pub use text::Style;
+pub use words::clean as printable;

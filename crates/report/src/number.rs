@@ -21,6 +21,7 @@ pub fn counted(number: u64, noun: &str) -> String {
 /// A time: `0.01 s`, `12.3 s`, `4 min 5 s`.
 pub fn seconds(seconds: f64) -> String {
     match seconds {
+        s if s < 0.01 => "< 0.01 s".to_owned(),
         s if s < 10.0 => format!("{s:.2} s"),
         s if s < 120.0 => format!("{s:.1} s"),
         s => format!("{} min {:.0} s", grouped((s / 60.0) as u64), (s % 60.0).floor()),

@@ -3,7 +3,7 @@
 use crate::cli::{Global, When};
 use crate::progress::Bars;
 use anstream::{AutoStream, ColorChoice};
-use snag_report::Style;
+use snag_report::{Style, printable};
 use std::io::{self, IsTerminal};
 
 /// Columns of text that does not go to a terminal.
@@ -83,12 +83,6 @@ impl Context {
             eprintln!("snag: {}", printable(message));
         }
     }
-}
-
-/// A message holds text of traces, which must not control the terminal.
-fn printable(message: &str) -> String {
-    let spelled = |c: char| if c.is_control() { c.escape_unicode().to_string() } else { c.to_string() };
-    message.chars().map(spelled).collect()
 }
 
 /// Whether the locale is one in which UTF-8 can be shown; the first variable that is set decides.

@@ -7,6 +7,7 @@ use snag_report::Unread;
 use snag_trace::std_format::StdReader;
 use snag_trace::{Error, Events, Position, Trace, TraceReader};
 use std::path::Path;
+use std::time::Instant;
 
 /// Opens a trace; `-` is standard input.
 pub fn open(path: &Path) -> Result<TraceReader, Error> {
@@ -20,6 +21,8 @@ pub fn open(path: &Path) -> Result<TraceReader, Error> {
 
 /// Reads a whole trace and prints what is to be said about it.
 pub fn read(context: &Context, path: &Path) -> Result<Trace, Unread> {
+    context.detail(&format!("{}: reading", name(path)));
+    let started = Instant::now();
     let bars = context.bars();
     bars.phase("reading", 0);
     let mut events = Events::new();
@@ -39,6 +42,8 @@ pub fn read(context: &Context, path: &Path) -> Result<Trace, Unread> {
     for warning in reader.take_warnings() {
         context.warn(&format!("{}: {warning}", name(path)));
     }
+    let seconds = started.elapsed().as_secs_f64();
+    context.detail(&format!("{}: read {} events in {seconds:.2} s", name(path), events.len()));
     Ok(Trace { tables: std::mem::take(&mut reader.tables), events })
 }
 

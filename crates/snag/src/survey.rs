@@ -21,6 +21,8 @@ pub struct Job<'a> {
     pub traces: &'a [PathBuf],
     /// How.
     pub options: Options,
+    /// Each engine on its own, so that none profits from what another one left behind.
+    pub one_by_one: bool,
     /// What to leave out.
     pub suppressions: Option<Suppressions>,
 }
@@ -85,18 +87,38 @@ fn one(context: &Context, job: &Job, path: &Path, found: &mut bool, report: &mut
     }
     let trace = input::read(context, path).map_err(Stop::Trace)?;
     level_fits(job.options.level, &trace).map_err(refuse)?;
-    let mut analysis = analyse(context, &trace, &job.options);
+    let mut analysis = analyse(context, &trace, job);
     let suppressed = job.suppressions.as_ref().map(|suppressions| suppressions.apply(&trace, &mut analysis));
     *found |= !analysis.races.is_empty() || !analysis.deadlocks.is_empty();
     let findings = Findings { path: &name, trace: &trace, analysis: &analysis, suppressed: suppressed.as_deref() };
     report.trace(&findings).map_err(Stop::Output)
 }
 
-fn analyse(context: &Context, trace: &Trace, options: &Options) -> Analysis {
+fn analyse(context: &Context, trace: &Trace, job: &Job) -> Analysis {
     let bars = context.bars();
-    let analysis = snag_predict::analyse(trace, options, &bars as &dyn Progress);
+    let analysis = match job.one_by_one {
+        false => snag_predict::analyse(trace, &job.options, &bars as &dyn Progress),
+        true => {
+            let mut all = Analysis::default();
+            for &engine in &job.options.engines {
+                forget_peak_memory();
+                let options = Options { engines: vec![engine], ..job.options.clone() };
+                let mut one = snag_predict::analyse(trace, &options, &bars as &dyn Progress);
+                all.engines.append(&mut one.engines);
+                all.races.append(&mut one.races);
+                all.deadlocks.append(&mut one.deadlocks);
+                all.candidates.append(&mut one.candidates);
+            }
+            all
+        }
+    };
     bars.clear();
     analysis
+}
+
+/// From now on the peak of this process's memory counts anew, where the system can do that.
+fn forget_peak_memory() {
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
 
 /// Whether a trace has what the level looks at. Every engine proves at least at

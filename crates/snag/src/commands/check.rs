@@ -100,7 +100,7 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     let suppressions = args.suppressions.as_deref().map(read_suppressions).transpose()?;
     let to_file = args.output.as_deref().is_some_and(|path| path != Path::new("-"));
     let style = Style { full: args.full, headings: args.traces.len() > 1, ..context.style(to_file) };
-    let job = Job { traces: &args.traces, options: options(context, args), suppressions };
+    let job = Job { traces: &args.traces, options: options(context, args), one_by_one: false, suppressions };
     survey::run(context, &job, args.output.as_deref(), |out| match args.format {
         Format::Text => Box::new(Text::new(out, style)),
         Format::Json => Box::new(Json::new(out)),

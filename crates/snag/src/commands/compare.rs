@@ -41,7 +41,7 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
         jobs: context.jobs,
         ..Options::default()
     };
-    let job = Job { traces: &args.traces, options, suppressions: None };
+    let job = Job { traces: &args.traces, options, one_by_one: true, suppressions: None };
     survey::run(context, &job, None, |out| match args.format {
         Format::Text => Box::new(Table::new(out, style)),
         Format::Json => Box::new(Json::new(out)),

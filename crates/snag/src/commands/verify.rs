@@ -10,6 +10,7 @@ use crate::document::{self, Claim, DeadlockClaim, Entry, RaceClaim};
 use crate::failure::{Failure, Status};
 use crate::output::Output;
 use crate::{input, interrupt};
+use snag_report::printable;
 use snag_schedule::{Checker, Level};
 use snag_trace::{Cells, EventId, LockId, Op, Trace};
 use std::io::{self, BufReader, Read, Write};
@@ -72,7 +73,7 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
             }
             Err(why) => {
                 rejected += 1;
-                print(&mut output, format_args!("{id}  rejected: {why}"))
+                print(&mut output, format_args!("{id}  rejected: {}", printable(&why)))
             }
         }
     });
