@@ -25,7 +25,7 @@ pub struct Entry {
 /// Something a document claims to be proved.
 pub enum Claim {
     /// A race.
-    Race(RaceClaim),
+    Race(Box<RaceClaim>),
     /// A deadlock.
     Deadlock(DeadlockClaim),
 }

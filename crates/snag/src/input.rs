@@ -1,50 +1,140 @@
-//! Traces, read with progress and warnings.
+//! Traces, read with progress, warnings and attention to interrupts.
 
 use crate::context::Context;
+use crate::failure::Failure;
 use crate::interrupt;
 use snag_predict::Progress;
 use snag_report::Unread;
-use snag_trace::std_format::StdReader;
-use snag_trace::{Error, Events, Position, Trace, TraceReader};
+use snag_trace::{Error, Events, Format, Position, Tables, Trace, TraceReader};
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Opens a trace; `-` is standard input.
-pub fn open(path: &Path) -> Result<TraceReader, Error> {
-    if path == Path::new("-") {
-        return Ok(TraceReader::new(Box::new(StdReader::new(std::io::stdin())), None));
-    }
-    let cannot = |e: std::io::Error| Error::new(Position::Whole, format!("cannot open: {e}")).in_file(path);
-    let file = std::fs::File::open(path).map_err(cannot)?;
-    Ok(TraceReader::new(Box::new(StdReader::new(file)), Some(path)))
+/// A trace that is being read.
+pub struct Source {
+    name: String,
+    reader: TraceReader,
+    /// Bytes of the file, and how many of them were read; `None` if nobody knows.
+    bytes: Option<(u64, Arc<AtomicU64>)>,
 }
 
-/// Reads a whole trace and prints what is to be said about it.
-pub fn read(context: &Context, path: &Path) -> Result<Trace, Unread> {
-    context.detail(&format!("{}: reading", name(path)));
-    let started = Instant::now();
-    let bars = context.bars();
-    bars.phase("reading", 0);
-    let mut events = Events::new();
-    let mut blocks = || -> Result<TraceReader, Error> {
-        let mut reader = open(path)?;
-        while reader.append_block(&mut events)? {
-            if interrupt::interrupted() {
-                return Err(Error::new(Position::Whole, "interrupted while it was read"));
-            }
-            bars.advance(events.len() as u64);
-        }
-        Ok(reader)
-    };
-    let result = blocks();
-    bars.clear();
-    let mut reader = result.map_err(|error| unread(path, error))?;
-    for warning in reader.take_warnings() {
-        context.warn(&format!("{}: {warning}", name(path)));
+/// Counts what is read from a file.
+struct Counted {
+    file: File,
+    read: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.file.read(buffer)?;
+        self.read.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
     }
-    let seconds = started.elapsed().as_secs_f64();
-    context.detail(&format!("{}: read {} events in {seconds:.2} s", name(path), events.len()));
-    Ok(Trace { tables: std::mem::take(&mut reader.tables), events })
+}
+
+impl Source {
+    /// Opens a trace; `-` is standard input.
+    pub fn open(context: &Context, path: &Path, format: Option<Format>) -> Result<Source, Unread> {
+        context.detail(&format!("{}: reading", name(path)));
+        let failed = |error: Error| unread(&name(path), error);
+        // Only a regular file has a length; whatever else the path is, it is opened once.
+        let length = std::fs::metadata(path).ok().filter(|data| data.is_file()).map(|data| data.len());
+        if let Some(length) = length
+            && let Ok(file) = File::open(path)
+        {
+            let read = Arc::new(AtomicU64::new(0));
+            let counted = Counted { file, read: read.clone() };
+            let reader = snag_trace::read_from(counted, format, Some(path)).map_err(failed)?;
+            return Ok(Source { name: name(path), reader, bytes: Some((length, read)) });
+        }
+        let reader = snag_trace::open(path, format).map_err(failed)?;
+        Ok(Source { name: name(path), reader, bytes: None })
+    }
+
+    /// A trace that comes from elsewhere.
+    pub fn new(name: &str, reader: TraceReader) -> Source {
+        Source { name: name.to_owned(), reader, bytes: None }
+    }
+
+    /// The names of what was read so far.
+    pub fn tables(&self) -> &Tables {
+        &self.reader.tables
+    }
+
+    /// Reads all of it, block by block.
+    pub fn stream(
+        &mut self,
+        context: &Context,
+        phase: &str,
+        mut each: impl FnMut(&Events, &Tables) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut block = Events::new();
+        self.watch(context, phase, |reader| {
+            let more = reader.next_block(&mut block).map_err(Stop::Trace)?;
+            if !block.is_empty() {
+                each(&block, &reader.tables).map_err(Stop::Other)?;
+            }
+            Ok((more, block.first + block.len()))
+        })
+        .map_err(|stop| match stop {
+            Stop::Trace(error) => message(&unread(&self.name, error)),
+            Stop::Other(failure) => failure,
+        })
+    }
+
+    /// Reads all of it into memory.
+    pub fn read(mut self, context: &Context) -> Result<Trace, Unread> {
+        let started = Instant::now();
+        let mut events = Events::new();
+        self.watch::<std::convert::Infallible>(context, "reading", |reader| {
+            let more = reader.append_block(&mut events).map_err(Stop::Trace)?;
+            Ok((more, events.len()))
+        })
+        .map_err(|Stop::Trace(error)| unread(&self.name, error))?;
+        let seconds = started.elapsed().as_secs_f64();
+        context.detail(&format!("{}: read {} events in {seconds:.2} s", self.name, events.len()));
+        Ok(Trace { tables: self.reader.tables, events })
+    }
+
+    /// Repeats a step, which tells whether there is more and how many events were read.
+    fn watch<E>(
+        &mut self,
+        context: &Context,
+        phase: &str,
+        mut step: impl FnMut(&mut TraceReader) -> Result<(bool, usize), Stop<E>>,
+    ) -> Result<(), Stop<E>> {
+        let bars = context.bars();
+        bars.phase(phase, self.bytes.as_ref().map_or(0, |bytes| bytes.0));
+        let result = loop {
+            let step = step(&mut self.reader);
+            if interrupt::interrupted() {
+                // Also at the end: the interrupt may have ended whoever fed us, too.
+                break Err(Stop::Trace(Error::new(Position::Whole, "interrupted while it was read")));
+            }
+            match step {
+                Ok((true, events)) => match &self.bytes {
+                    Some((_, read)) => bars.advance(read.load(Ordering::Relaxed)),
+                    None => bars.advance(events as u64),
+                },
+                Ok((false, _)) => break Ok(()),
+                Err(stop) => break Err(stop),
+            }
+        };
+        bars.clear();
+        for warning in self.reader.take_warnings() {
+            context.warn(&format!("{}: {warning}", self.name));
+        }
+        result
+    }
+}
+
+/// Why reading stopped: the trace, or something else.
+enum Stop<E> {
+    Trace(Error),
+    Other(E),
 }
 
 /// A trace as messages and reports name it.
@@ -53,10 +143,15 @@ pub fn name(path: &Path) -> String {
 }
 
 /// The error in two parts, for reports that list what they lack.
-pub fn unread(path: &Path, error: Error) -> Unread {
+fn unread(name: &str, error: Error) -> Unread {
     let message = match error.position {
         Position::Whole => error.message,
         position => format!("{position}: {}", error.message),
     };
-    Unread { path: name(path), message }
+    Unread { path: name.to_owned(), message }
+}
+
+/// The same in one.
+pub fn message(problem: &Unread) -> Failure {
+    Failure::Message(format!("{}: {}", problem.path, problem.message))
 }

@@ -12,6 +12,7 @@ mod commands;
 mod context;
 mod document;
 mod failure;
+mod formats;
 mod input;
 mod interrupt;
 mod output;

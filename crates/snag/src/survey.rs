@@ -6,8 +6,9 @@
 
 use crate::context::Context;
 use crate::failure::{Failure, Status};
+use crate::input::{self, Source};
+use crate::interrupt;
 use crate::output::Output;
-use crate::{input, interrupt};
 use snag_predict::{Analysis, Options, Progress};
 use snag_report::{Findings, Report, Suppressions, Unread};
 use snag_schedule::Level;
@@ -85,7 +86,7 @@ fn one(context: &Context, job: &Job, path: &Path, found: &mut bool, report: &mut
     if interrupt::interrupted() {
         return Err(refuse("interrupted before it was analysed".to_owned()));
     }
-    let trace = input::read(context, path).map_err(Stop::Trace)?;
+    let trace = Source::open(context, path, None).and_then(|source| source.read(context)).map_err(Stop::Trace)?;
     level_fits(job.options.level, &trace).map_err(refuse)?;
     let mut analysis = analyse(context, &trace, job);
     let suppressed = job.suppressions.as_ref().map(|suppressions| suppressions.apply(&trace, &mut analysis));

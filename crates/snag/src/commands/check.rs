@@ -49,7 +49,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     window: Option<u64>,
     /// Stop looking for more after so many seconds, and report what was found
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     budget: Option<Duration>,
     /// Leave out what this file suppresses, in ThreadSanitizer's syntax
     #[arg(long, value_name = "FILE")]

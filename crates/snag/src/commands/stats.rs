@@ -2,12 +2,11 @@
 
 use crate::context::Context;
 use crate::failure::{Failure, Status};
+use crate::input::{self, Source};
+use crate::interrupt;
 use crate::output::Output;
-use crate::{input, interrupt};
 use clap::ValueEnum;
-use snag_predict::Progress;
 use snag_report::Style;
-use snag_trace::Events;
 use snag_trace::stats::Stats;
 use std::path::PathBuf;
 
@@ -39,30 +38,20 @@ enum Format {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     interrupt::listen()?;
-    let mut reader = input::open(&args.trace)?;
+    let mut source = Source::open(context, &args.trace, None).map_err(|problem| input::message(&problem))?;
     let mut stats = Stats::new();
-    let mut events = Events::new();
-    let bars = context.bars();
-    bars.phase("reading", 0);
-    while reader.next_block(&mut events)? {
-        stats.add(&events, &reader.tables);
-        bars.advance(stats.events);
-        if interrupt::interrupted() {
-            return Err(Failure::Message(format!("{}: interrupted while it was read", input::name(&args.trace))));
-        }
-    }
-    bars.clear();
+    source.stream(context, "reading", |events, tables| {
+        stats.add(events, tables);
+        Ok(())
+    })?;
     let name = input::name(&args.trace);
-    for warning in reader.take_warnings() {
-        context.warn(&format!("{name}: {warning}"));
-    }
     let mut output = Output::open(None)?;
     match args.format {
         Format::Text => {
             let style = Style { full: args.full, ..context.style(false) };
-            snag_report::stats::text(&mut output, &style, &name, &stats, &reader.tables)?;
+            snag_report::stats::text(&mut output, &style, &name, &stats, source.tables())?;
         }
-        Format::Json => snag_report::stats::json(&mut output, &name, &stats, &reader.tables)?,
+        Format::Json => snag_report::stats::json(&mut output, &name, &stats, source.tables())?,
     }
     output.commit()?;
     Ok(Status::Clean)

@@ -8,8 +8,9 @@
 use crate::context::Context;
 use crate::document::{self, Claim, DeadlockClaim, Entry, RaceClaim};
 use crate::failure::{Failure, Status};
+use crate::input::{self, Source};
+use crate::interrupt;
 use crate::output::Output;
-use crate::{input, interrupt};
 use snag_report::printable;
 use snag_schedule::{Checker, Level};
 use snag_trace::{Cells, EventId, LockId, Op, Trace};
@@ -43,8 +44,8 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     let in_findings = |message: String| format!("{}: {message}", input::name(&args.findings));
     let entries = document::entries(findings.read()?).map_err(in_findings)?;
     let index = choose(&entries, args).map_err(in_findings)?;
-    let trace = input::read(context, &args.trace)
-        .map_err(|problem| Failure::Message(format!("{}: {}", problem.path, problem.message)))?;
+    let trace = Source::open(context, &args.trace, None).and_then(|source| source.read(context));
+    let trace = trace.map_err(|problem| input::message(&problem))?;
     let expected = entries[index].events;
     if expected != trace.len() as u64 {
         let message = format!("is about a trace of {expected} events; this one has {}", trace.len());

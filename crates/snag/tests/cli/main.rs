@@ -1,0 +1,9 @@
+//! The program as a whole, run from outside. One test binary, because each one
+//! links everything.
+
+mod check;
+mod commands;
+mod json;
+mod support;
+mod traces;
+mod verify;

@@ -1,0 +1,113 @@
+//! `snag verify` accepts what was proved and refuses what was tampered with.
+
+use crate::support::*;
+use serde_json::{Value, json};
+
+/// Findings of a figure, changed, written to a file and verified.
+fn verify(folder: &Folder, name: &str, change: impl FnOnce(&mut Value)) -> Ran {
+    let trace = figure(name);
+    let mut document: Value = serde_json::from_str(&snag(&["check", "--format", "json", &trace]).stdout).unwrap();
+    change(&mut document);
+    let file = folder.file("found.json", &document.to_string());
+    snag(&["verify", &trace, &file])
+}
+
+#[test]
+fn every_engine_s_proofs_are_accepted() {
+    let folder = Folder::new("accepted");
+    for name in ["fig1", "fig2", "fig3", "fig4", "fig5a", "fig5b"] {
+        let out = folder.path("found.json");
+        let engines = "hb,hb-vc,fhb,shb,shb-vc,lockset";
+        let args = ["check", "--engine", engines, "--candidates", "--format", "json", "-o", &out, &figure(name)];
+        snag(&args).expect(1);
+        let ran = snag(&["verify", &figure(name), &out]).expect(0);
+        assert!(ran.stdout.contains("R1  accepted\n") && ran.stdout.ends_with(" 0 rejected\n"), "{}", ran.stdout);
+        assert_eq!(snag(&["-q", "verify", &figure(name), &out]).expect(0).stdout, "");
+    }
+}
+
+#[test]
+fn a_broken_witness_is_rejected_with_its_rule() {
+    let folder = Folder::new("rejected");
+    let ran = verify(&folder, "fig3", |d| d["traces"][0]["races"][1]["witness"] = json!([0, 1, 3])).expect(1);
+    assert!(ran.stdout.contains("R1  accepted\nR2  rejected: "), "{}", ran.stdout);
+    assert!(ran.stdout.contains("rule: a lock is held by one thread"), "{}", ran.stdout);
+    assert!(ran.stdout.ends_with("2 witnesses: 1 accepted, 1 rejected\n"));
+    verify(&folder, "fig3", |d| d["traces"][0]["races"][0]["witness"] = json!([0, 0])).expect(1);
+    verify(&folder, "fig3", |d| d["traces"][0]["races"][0]["witness"] = json!([])).expect(1);
+}
+
+#[test]
+fn accesses_described_differently_are_rejected() {
+    let folder = Folder::new("described");
+    for (member, value) in [("thread", "t9"), ("op", "read"), ("variable", "y"), ("location", "Z:1")] {
+        let ran = verify(&folder, "fig3", |d| d["traces"][0]["races"][0]["first"][member] = value.into()).expect(1);
+        assert!(ran.stdout.contains("R1  rejected: event 1 is not what the findings say"), "{}", ran.stdout);
+    }
+}
+
+#[test]
+fn deadlocks_are_checked_too() {
+    let folder = Folder::new("deadlocks");
+    let lines = "a|acq(l)|A:1\na|acq(m)|A:2\na|rel(m)|\na|rel(l)|\nb|acq(m)|B:1\nb|acq(l)|B:2\nb|rel(l)|\nb|rel(m)|\n";
+    let trace = folder.file("t.std", lines);
+    let pending = |event: u32, thread: &str, lock: &str, location: &str| json!({"event": event, "thread": thread, "op": "acquire", "lock": lock, "location": location, "stack": []});
+    let mut document: Value = serde_json::from_str(&snag(&["check", "--format", "json", &trace]).stdout).unwrap();
+    document["traces"][0]["deadlocks"] = json!([{
+        "id": "D1", "engine": "tlh1", "level": "writer", "witness": [0, 4], "reads": [], "verified": true,
+        "pending": [pending(1, "a", "m", "A:2"), pending(5, "b", "l", "B:2")]
+    }]);
+    let run = |document: &Value| snag_with_input(&["verify", &trace, "-"], &document.to_string());
+    assert_eq!(run(&document).expect(0).stdout, "D1  accepted\n1 witness: 1 accepted, 0 rejected\n");
+    document["traces"][0]["deadlocks"][0]["witness"] = json!([0]);
+    assert!(run(&document).expect(1).stdout.starts_with("D1  rejected: "));
+    document["traces"][0]["deadlocks"][0]["pending"][0]["lock"] = "l".into();
+    assert!(run(&document).expect(1).stdout.contains("not what the findings say"));
+}
+
+#[test]
+fn what_is_not_a_findings_file_of_this_trace_is_an_error() {
+    let folder = Folder::new("malformed");
+    type Mistake<'a> = (&'a dyn Fn(&mut Value), &'a str);
+    let mistakes: [Mistake; 12] = [
+        (&|d| d["snag"] = 2.into(), "version 2"),
+        (&|d| _ = d.as_object_mut().unwrap().remove("snag"), "snag"),
+        (&|d| _ = d.as_object_mut().unwrap().remove("traces"), "traces"),
+        (&|d| d["traces"] = json!([]), "0 traces"),
+        (&|d| _ = d["traces"][0].as_object_mut().unwrap().remove("races"), "races"),
+        (&|d| _ = d["traces"][0].as_object_mut().unwrap().remove("deadlocks"), "deadlocks"),
+        (&|d| _ = d["traces"][0]["races"][0].as_object_mut().unwrap().remove("witness"), "witness"),
+        (&|d| _ = d["traces"][0]["races"][0].as_object_mut().unwrap().remove("count"), "count"),
+        (&|d| d["traces"][0]["races"][0]["witness"] = json!([0, 999]), "event 999 is out of range"),
+        (&|d| d["traces"][0]["races"][0]["second"]["event"] = 12.into(), "event 12 is out of range"),
+        (&|d| d["traces"][0]["races"][0]["level"] = "symbolic".into(), "not available"),
+        (&|d| d["traces"][0]["events"] = 13.into(), "a trace of 13 events; this one has 12"),
+    ];
+    for (change, message) in mistakes {
+        let ran = verify(&folder, "fig3", change).expect(2);
+        assert!(ran.stderr.starts_with("snag: error: ") && ran.stderr.contains(message), "{message}: {}", ran.stderr);
+    }
+    let trace = figure("fig1");
+    snag(&["verify", &trace, &folder.file("text", "no JSON")]).expect(2);
+    snag(&["verify", &trace, &folder.file("cut", "{\"snag\": 1, \"traces\": [")]).expect(2);
+    snag(&["verify", &trace, &folder.path("nothing")]).expect(2);
+    snag(&["verify", &folder.path("nothing"), &folder.file("empty", "{\"snag\":1,\"traces\":[]}")]).expect(2);
+    let mut negative = snag(&["check", "--format", "json", &trace]).expect(1).stdout;
+    negative = negative.replace("\"witness\": [0]", "\"witness\": [-1]");
+    assert!(negative.contains("[-1]"));
+    snag_with_input(&["verify", &trace, "-"], &negative).expect(2);
+}
+
+#[test]
+fn of_several_traces_the_right_one_is_chosen() {
+    let folder = Folder::new("choice");
+    let file = folder.path("found.json");
+    let (one, two) = (figure("fig1"), figure("fig2"));
+    snag(&["check", "--format", "json", "-o", &file, &one, &two]).expect(1);
+    assert!(snag(&["verify", &two, &file]).expect(0).stdout.contains("2 witnesses"));
+    assert!(snag(&["verify", "--trace-index", "0", &one, &file]).expect(0).stdout.contains("1 witness:"));
+    snag(&["verify", "--trace-index", "2", &one, &file]).expect(2);
+    let copy = folder.file("copy.std", &std::fs::read_to_string(&two).unwrap());
+    assert!(snag(&["verify", &copy, &file]).expect(2).stderr.contains("--trace-index"));
+    snag(&["verify", "--trace-index", "1", &copy, &file]).expect(0);
+}
