@@ -188,7 +188,7 @@ impl<const SHB: bool> Memory for Epochs<SHB> {
     }
 
     #[inline(always)]
-    fn read(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, at: usize) -> bool {
+    fn quick_read(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, at: usize) -> bool {
         let cell = &mut self.cells[at];
         let known = clocks.of(slot);
         let plain = cell.writes | cell.reads | cell.atomics == 0;
@@ -197,13 +197,13 @@ impl<const SHB: bool> Memory for Epochs<SHB> {
             && known[cell.read_slot as usize] >= cell.read_time
         {
             (cell.read_slot, cell.read_time) = (slot, time);
-            return false;
+            return true;
         }
-        self.access(clocks, slot, time, at, Kind::Read)
+        false
     }
 
     #[inline(always)]
-    fn write(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, at: usize) -> bool {
+    fn quick_write(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, at: usize) -> bool {
         let cell = &mut self.cells[at];
         let known = clocks.of(slot);
         let plain = cell.writes | cell.reads | cell.atomics == 0;
@@ -216,9 +216,9 @@ impl<const SHB: bool> Memory for Epochs<SHB> {
             if SHB {
                 cell.write_row = clocks.stamp(slot, time).row;
             }
-            return false;
+            return true;
         }
-        self.access(clocks, slot, time, at, Kind::Write)
+        false
     }
 
     fn start_window(&mut self, time: Time) {

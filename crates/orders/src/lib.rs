@@ -2,7 +2,8 @@
 //!
 //! One pass over the columns of a trace gives the events that race with an
 //! earlier one ([`warnings`]); a second one, only for the memory that raced,
-//! names the pairs ([`pairs`]); a third one hands out the clocks that are their
+//! names the pairs ([`pairs`]), or both are done at once where that is cheap
+//! ([`find`]); a last one hands out the clocks that are their
 //! schedules ([`take_schedules`]).
 
 pub mod clocks;
@@ -16,4 +17,4 @@ mod sync;
 mod vectors;
 
 pub use pairs::{Found, Limits, LocationPair};
-pub use run::{Order, Variant, Warnings, pairs, take_schedules, timestamps, warnings};
+pub use run::{Order, Variant, Warnings, find, pairs, take_schedules, timestamps, warnings};

@@ -95,6 +95,10 @@ pub(crate) struct Logged<'t, M> {
     found: Found,
     /// First cell of the current event.
     start: usize,
+    /// Cells get their log when they first race, from the events before.
+    on_the_way: bool,
+    /// Events that may still be looked at for that; when they are used up, a second pass is cheaper.
+    patience: usize,
 }
 
 /// The accesses of one slot to one cell.
@@ -131,7 +135,51 @@ impl<'t, M: Memory> Logged<'t, M> {
             .collect();
         let found = Found::nothing(true);
         let known = HashMap::new();
-        Logged { inner, trace, cells, log_of, logs, limits, floor: 0, known, found, start: 0 }
+        let (on_the_way, patience) = (false, 0);
+        Logged { inner, trace, cells, log_of, logs, limits, floor: 0, known, found, start: 0, on_the_way, patience }
+    }
+
+    /// Names the pairs while it finds out which cells race.
+    pub fn on_the_way(inner: M, trace: &'t Trace, cells: &'t Cells, limits: Limits) -> Self {
+        let nothing_racy = vec![false; cells.count()];
+        let logged = Logged::new(inner, trace, cells, &nothing_racy, limits);
+        Logged { on_the_way: true, patience: 4 * trace.len(), ..logged }
+    }
+
+    /// Names nothing any more.
+    pub fn give_up(&mut self) {
+        (self.on_the_way, self.patience) = (false, 0);
+        self.log_of.fill(0);
+    }
+
+    /// Whether a second pass has to name the pairs.
+    pub fn has_given_up(&self) -> bool {
+        !self.on_the_way
+    }
+
+    /// A cell races for the first time: its log begins with the accesses before, none of which raced.
+    #[cold]
+    fn open_log(&mut self, clocks: &Clocks, time: Time, cell: usize) {
+        let before = time as usize - 1;
+        if self.patience < before {
+            return self.give_up();
+        }
+        self.patience -= before;
+        self.logs.push(Vec::new());
+        self.log_of[cell] = self.logs.len() as u32;
+        let targets = &self.trace.events.targets()[..before];
+        for (block, chunk) in targets.chunks(64).enumerate() {
+            // Without an early end, so that the comparison is vectorised.
+            if !chunk.iter().fold(false, |any, &t| any | (t == cell as u32)) {
+                continue;
+            }
+            for number in (block * 64..block * 64 + chunk.len()).filter(|&i| targets[i] == cell as u32) {
+                let slot = clocks.slot_if_seen(self.trace.events.threads()[number]);
+                if let (Some(kind), Some(slot)) = (Kind::of(self.trace.events.ops()[number]), slot) {
+                    self.keep(self.logs.len() - 1, slot, number as Time + 1, kind, true);
+                }
+            }
+        }
     }
 
     pub fn into_found(self) -> Found {
@@ -229,22 +277,28 @@ impl<M: Memory> Memory for Logged<'_, M> {
         }
     }
 
-    #[inline(always)]
-    fn read(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize) -> bool {
+    fn access(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize, kind: Kind) -> bool {
+        let races = self.inner.races(clocks, slot, cell, kind);
+        if races && self.on_the_way && self.log_of[cell] == 0 {
+            self.open_log(clocks, time, cell);
+        }
         if self.log_of[cell] != 0 {
             self.start = cell;
-            self.visit(clocks, slot, time, cell, Kind::Read);
+            self.visit(clocks, slot, time, cell, kind);
         }
-        self.inner.read(clocks, slot, time, cell)
+        self.inner.learn(clocks, slot, cell, kind);
+        self.inner.record(clocks, slot, time, cell, kind);
+        races
     }
 
     #[inline(always)]
-    fn write(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize) -> bool {
-        if self.log_of[cell] != 0 {
-            self.start = cell;
-            self.visit(clocks, slot, time, cell, Kind::Write);
-        }
-        self.inner.write(clocks, slot, time, cell)
+    fn quick_read(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize) -> bool {
+        self.log_of[cell] == 0 && self.inner.quick_read(clocks, slot, time, cell)
+    }
+
+    #[inline(always)]
+    fn quick_write(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize) -> bool {
+        self.log_of[cell] == 0 && self.inner.quick_write(clocks, slot, time, cell)
     }
 
     fn start_window(&mut self, time: Time) {
@@ -306,16 +360,20 @@ impl<M: Memory> Memory for Capture<M> {
         }
     }
 
-    #[inline(always)]
-    fn read(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize) -> bool {
-        self.arrive(clocks, slot, time);
-        self.inner.read(clocks, slot, time, cell)
+    fn access(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize, kind: Kind) -> bool {
+        self.inner.access(clocks, slot, time, cell, kind)
     }
 
     #[inline(always)]
-    fn write(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize) -> bool {
+    fn quick_read(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize) -> bool {
         self.arrive(clocks, slot, time);
-        self.inner.write(clocks, slot, time, cell)
+        self.inner.quick_read(clocks, slot, time, cell)
+    }
+
+    #[inline(always)]
+    fn quick_write(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize) -> bool {
+        self.arrive(clocks, slot, time);
+        self.inner.quick_write(clocks, slot, time, cell)
     }
 
     fn start_window(&mut self, time: Time) {

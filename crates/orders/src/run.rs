@@ -91,6 +91,7 @@ pub(crate) trait Memory {
     fn arrive(&mut self, _clocks: &Clocks, _slot: Slot, _time: Time) {}
 
     /// Judges and performs an access to a single cell.
+    #[inline(never)]
     fn access(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize, kind: Kind) -> bool {
         let races = self.races(clocks, slot, cell, kind);
         self.learn(clocks, slot, cell, kind);
@@ -98,16 +99,16 @@ pub(crate) trait Memory {
         races
     }
 
-    /// A plain read; for a fast path.
+    /// Performs a plain read if that is quick and shows at once that nothing races.
     #[inline(always)]
-    fn read(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize) -> bool {
-        self.access(clocks, slot, time, cell, Kind::Read)
+    fn quick_read(&mut self, _clocks: &mut Clocks, _slot: Slot, _time: Time, _cell: usize) -> bool {
+        false
     }
 
-    /// A plain write; for a fast path.
+    /// Performs a plain write if that is quick and shows at once that nothing races.
     #[inline(always)]
-    fn write(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize) -> bool {
-        self.access(clocks, slot, time, cell, Kind::Write)
+    fn quick_write(&mut self, _clocks: &mut Clocks, _slot: Slot, _time: Time, _cell: usize) -> bool {
+        false
     }
 
     /// From here on, accesses up to `time` count no more as racing.
@@ -173,6 +174,54 @@ pub fn pairs(
         Order::Shb => logged(trace, cells, Epochs::<true>::new(n), warnings, window, limits, tick),
         Order::Fhb => logged(trace, cells, Forced::new(n), warnings, window, limits, tick),
     }
+}
+
+/// Finds the racing events and names their pairs: in one pass where memory is
+/// simple and few cells race, else as [`warnings`] and [`pairs`] do. What was found
+/// until `tick` says stop is named all the same.
+pub fn find(
+    trace: &Trace,
+    cells: &Cells,
+    order: Order,
+    window: Option<usize>,
+    limits: Limits,
+    tick: &mut dyn FnMut(usize) -> bool,
+) -> (Warnings, Found) {
+    let n = cells.count();
+    let once = match order {
+        Order::Hb => found_at_once(trace, cells, Epochs::<false>::new(n), window, limits, tick),
+        Order::Shb => found_at_once(trace, cells, Epochs::<true>::new(n), window, limits, tick),
+        Order::Fhb => found_at_once(trace, cells, Forced::new(n), window, limits, tick),
+    };
+    match once {
+        Ok(both) => both,
+        Err(warnings) => {
+            let found = pairs(trace, cells, order, &warnings, window, limits, &mut |_| true);
+            (warnings, found)
+        }
+    }
+}
+
+/// `Err` with the warnings alone if the pairs could not be named on the way.
+fn found_at_once<M: Memory>(
+    trace: &Trace,
+    cells: &Cells,
+    memory: M,
+    window: Option<usize>,
+    limits: Limits,
+    tick: &mut dyn FnMut(usize) -> bool,
+) -> Result<(Warnings, Found), Warnings> {
+    let mut pass = Pass::new(trace, cells, Logged::on_the_way(memory, trace, cells, limits), window);
+    if !pass.is_simple() {
+        pass.memory.give_up();
+    }
+    let warnings = pass.run(tick);
+    if pass.memory.has_given_up() && !warnings.events.is_empty() {
+        return Err(warnings);
+    }
+    let mut found = pass.memory.into_found();
+    found.complete &= warnings.done == trace.len();
+    Ok((warnings, found))
 }
 
 /// Takes down the clocks from which the schedules of pairs are read off. They
@@ -252,13 +301,18 @@ impl<'t, M: Memory> Pass<'t, M> {
         Pass { trace, cells, clocks, sync: Sync::new(trace, cells), memory, window }
     }
 
+    /// Whether cells are variables, and plain accesses take part in nothing but races.
+    fn is_simple(&self) -> bool {
+        self.cells.are_variables() && !self.sync.orders_accesses() && !self.sync.has_methods()
+    }
+
     fn run(&mut self, tick: &mut dyn FnMut(usize) -> bool) -> Warnings {
         self.run_until(self.trace.len(), tick)
     }
 
     fn run_until(&mut self, until: usize, tick: &mut dyn FnMut(usize) -> bool) -> Warnings {
         let mut found = Warnings { racy: vec![false; self.cells.count()], ..Warnings::default() };
-        let simple = self.cells.are_variables() && !self.sync.orders_accesses() && !self.sync.has_methods();
+        let simple = self.is_simple();
         let mut from = 0;
         while from < until {
             let mut to = (from + STRIDE).min(until);
@@ -304,7 +358,7 @@ impl<'t, M: Memory> Pass<'t, M> {
             .collect()
     }
 
-    /// `SIMPLE`: cells are variables, and plain accesses take part in nothing but races.
+    /// `SIMPLE` as in [`Pass::is_simple`].
     fn stretch<const SIMPLE: bool>(&mut self, from: usize, to: usize, found: &mut Warnings) {
         let ops = &self.trace.events.ops()[from..to];
         let threads = &self.trace.events.threads()[from..to];
@@ -315,8 +369,14 @@ impl<'t, M: Memory> Pass<'t, M> {
             let slot = self.clocks.slot(thread);
             let cell = target as usize;
             let races = match op {
-                Op::Read if SIMPLE => self.memory.read(&mut self.clocks, slot, time, cell),
-                Op::Write if SIMPLE => self.memory.write(&mut self.clocks, slot, time, cell),
+                Op::Read if SIMPLE => {
+                    !self.memory.quick_read(&mut self.clocks, slot, time, cell)
+                        && self.memory.access(&mut self.clocks, slot, time, cell, Kind::Read)
+                }
+                Op::Write if SIMPLE => {
+                    !self.memory.quick_write(&mut self.clocks, slot, time, cell)
+                        && self.memory.access(&mut self.clocks, slot, time, cell, Kind::Write)
+                }
                 Op::Acquire | Op::Release if SIMPLE => {
                     let event = snag_trace::events::Event::new(thread, op, target);
                     self.sync.event(&mut self.clocks, slot, number, &event);

@@ -7,7 +7,7 @@ use snag_oracle::random::{Rng, Shape, for_random_traces};
 use snag_oracle::reference::{fhb_races, hb, hb_races, shb, shb_races, warnings as second_events};
 use snag_oracle::relation::Relation;
 use snag_oracle::search::{races, races_respecting};
-use snag_orders::{Found, Limits, Order, Variant, pairs, take_schedules, timestamps, warnings};
+use snag_orders::{Found, Limits, Order, Variant, find, pairs, take_schedules, timestamps, warnings};
 use snag_schedule::{Checker, Level, Schedule};
 use snag_trace::{Cells, EventId, Trace};
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,6 +77,10 @@ fn named_pairs(trace: &Trace) -> Result<(), String> {
             equal(&format!("{order:?} {variant:?} warnings"), events, second_events(reference))?;
         }
         equal(&format!("{order:?} pairs"), &as_set(&all_pairs(trace, &cells, order)), reference)?;
+        let limits = Limits { all_pairs: true, ..Limits::default() };
+        let (once, named) = find(trace, &cells, order, None, limits, &mut |_| true);
+        equal(&format!("{order:?} warnings at once"), once.events.into_iter().collect(), second_events(reference))?;
+        equal(&format!("{order:?} pairs at once"), &as_set(&named), reference)?;
     }
     if !(references[2].is_subset(&references[1]) && references[1].is_subset(&references[0])) {
         return Err("FHB ⊆ SHB ⊆ HB does not hold".to_owned());
@@ -94,8 +98,10 @@ fn counted_locations(trace: &Trace) -> Result<(), String> {
         }
         let found = warnings(trace, &cells, order, Variant::Epochs, None, &mut |_| true);
         let found = pairs(trace, &cells, order, &found, None, Limits::default(), &mut |_| true);
-        let counts = found.pairs.iter().map(|p| (Found::key(trace, p), p.count)).collect();
-        equal(&format!("{order:?} locations"), counts, expected)?;
+        let counts = |found: &Found| found.pairs.iter().map(|p| (Found::key(trace, p), p.count)).collect();
+        equal(&format!("{order:?} locations"), &counts(&found), &expected)?;
+        let (_, found) = find(trace, &cells, order, None, Limits::default(), &mut |_| true);
+        equal(&format!("{order:?} locations at once"), counts(&found), expected)?;
     }
     Ok(())
 }

@@ -76,9 +76,8 @@ impl<'a> Work<'a> {
             Engine::HbVc | Engine::ShbVc => Variant::Vectors,
             _ => Variant::Epochs,
         };
-        let warnings = self.warnings(engine, order, variant);
+        let (warnings, mut found) = self.find(engine, order, variant);
         let first_pass = started.elapsed();
-        let mut found = self.pairs(engine, order, &warnings);
         let location_pairs = self.location_pairs(&found);
         let mut complete = found.complete;
         if self.options.prove && !found.pairs.is_empty() {
@@ -102,27 +101,27 @@ impl<'a> Work<'a> {
         });
     }
 
-    fn warnings(&self, engine: Engine, order: Order, variant: Variant) -> Warnings {
-        self.progress.phase(&format!("{}: looking for races", engine.name()), self.trace.len() as u64);
-        let window = self.options.window;
-        snag_orders::warnings(self.trace, self.cells, order, variant, window, &mut |done| {
-            self.progress.advance(done as u64);
-            !self.out_of_time()
-        })
-    }
-
-    /// Naming what was found takes no longer than finding it and is not cut short.
-    fn pairs(&self, engine: Engine, order: Order, warnings: &Warnings) -> Found {
-        if warnings.events.is_empty() {
-            return Found::nothing(warnings.done == self.trace.len());
-        }
-        self.progress.phase(&format!("{}: naming pairs", engine.name()), self.trace.len() as u64);
+    /// The warnings and pairs of an order. Naming what was found takes no longer
+    /// than finding it and is not cut short.
+    fn find(&self, engine: Engine, order: Order, variant: Variant) -> (Warnings, Found) {
         let limits = Limits { all_pairs: self.options.all_pairs, ..Limits::default() };
         let window = self.options.window;
-        snag_orders::pairs(self.trace, self.cells, order, warnings, window, limits, &mut |done| {
+        let late = late(self.progress, self.deadline);
+        let mut stopped = false;
+        let mut tick = |done: usize| {
             self.progress.advance(done as u64);
-            true
-        })
+            stopped |= late();
+            !stopped
+        };
+        self.progress.phase(&format!("{}: looking for races", engine.name()), self.trace.len() as u64);
+        match variant {
+            Variant::Epochs => snag_orders::find(self.trace, self.cells, order, window, limits, &mut tick),
+            Variant::Vectors => {
+                let warnings = snag_orders::warnings(self.trace, self.cells, order, variant, window, &mut tick);
+                let found = snag_orders::pairs(self.trace, self.cells, order, &warnings, window, limits, &mut |_| true);
+                (warnings, found)
+            }
+        }
     }
 
     fn take_schedules(&self, engine: Engine, found: &mut Found) {
@@ -156,8 +155,7 @@ impl<'a> Work<'a> {
             true => (pair.first.0 as u64, pair.second.0 as u64),
             false => Found::key(self.trace, pair),
         };
-        let warnings = self.warnings(engine, Order::Shb, Variant::Epochs);
-        let mut provable = self.pairs(engine, Order::Shb, &warnings);
+        let (_, mut provable) = self.find(engine, Order::Shb, Variant::Epochs);
         self.take_schedules(engine, &mut provable);
         let by_key: HashMap<_, _> = provable.pairs.iter().map(|pair| (key(pair), pair)).collect();
         let claims = found.pairs.into_iter().map(|pair| match by_key.get(&key(&pair)) {
