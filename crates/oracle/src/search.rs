@@ -5,8 +5,8 @@
 //! heuristic, no partial-order reduction; two schedules are identified only if they
 //! contain the same events and leave the same behind for whatever may follow.
 //!
-//! Cost: exponential. Traces of 16 events take about a millisecond in the
-//! mean, 20 events a few; more than 63 are refused.
+//! Cost: exponential. All three levels of a trace of 16 events take 0.6 ms in the
+//! mean, of 20 events about two; more than 63 events are refused.
 //!
 //! Where `docs/model.md` leaves a choice, the oracle takes this one:
 //!
@@ -14,11 +14,14 @@
 //!   after ρ by rules 1 to 3 (only what they read, and the lock a deadlock waits for,
 //!   is exempt). So a thread has been forked before it can race, and a pair that rule 3
 //!   orders is no race.
-//! * A read counts as the last event of its thread only if nothing in the witness has
-//!   to come after it: neither a later event of its thread, nor a `join` of its thread,
-//!   nor an event that rule 3 orders after it.
 //! * A deadlock's acquire waits for a lock that is held in a way that excludes it: two
 //!   readers do not wait for each other.
+//!
+//! In one point it is stricter than the letter: a read counts as the last event of its
+//! thread only if nothing in the witness has to come after it, neither a later event of
+//! its thread, nor a `join` of its thread, nor an event that rule 3 orders after it.
+//! Otherwise a thread could be joined although it read something else and may have gone
+//! on differently, and SHB would not be what schedules that respect HB can show.
 
 use crate::facts::{Facts, Unit};
 use crate::relation::Relation;
@@ -41,8 +44,8 @@ pub fn races_respecting(trace: &Trace, level: Level, order: &Relation) -> BTreeS
 pub fn race_witnesses(trace: &Trace, level: Level) -> BTreeMap<(EventId, EventId), Vec<EventId>> {
     let search = Search::new(trace, level, None);
     let mut found = BTreeMap::new();
-    search.explore(|state, schedule| {
-        for race in search.races_at(state) {
+    search.explore(|_, ready, schedule| {
+        for race in search.racing(ready) {
             found.entry(race).or_insert_with(|| schedule.events());
         }
     });
@@ -53,7 +56,7 @@ pub fn race_witnesses(trace: &Trace, level: Level) -> BTreeMap<(EventId, EventId
 pub fn deadlock_witnesses(trace: &Trace, level: Level) -> BTreeMap<BTreeSet<EventId>, Vec<EventId>> {
     let search = Search::new(trace, level, None);
     let mut found = BTreeMap::new();
-    search.explore(|state, schedule| {
+    search.explore(|state, _, schedule| {
         for deadlock in search.deadlocks_at(state) {
             found.entry(deadlock).or_insert_with(|| schedule.events());
         }
@@ -66,7 +69,7 @@ pub fn deadlock_witnesses(trace: &Trace, level: Level) -> BTreeMap<BTreeSet<Even
 pub fn deadlocks(trace: &Trace, level: Level) -> BTreeSet<BTreeSet<EventId>> {
     let search = Search::new(trace, level, None);
     let mut found = BTreeSet::new();
-    search.explore(|state, _| found.extend(search.deadlocks_at(state)));
+    search.explore(|state, _, _| found.extend(search.deadlocks_at(state)));
     found
 }
 
@@ -213,15 +216,17 @@ impl<'t> Search<'t> {
         explained && found == self.facts.left_by(writer, unit)
     }
 
-    /// Calls `visit` for every state that a feasible schedule leads to, with one such schedule.
-    fn explore(&self, mut visit: impl FnMut(&State, Route)) {
+    /// Calls `visit` for every state that a feasible schedule leads to, with the events that rules 1 to 3 allow
+    /// next and one such schedule.
+    fn explore(&self, mut visit: impl FnMut(&State, &[usize], Route)) {
         let start = State { done: 0, astray: 0, missed: 0, memory: vec![0; self.variables.len()] };
         let mut steps: Vec<(usize, usize)> = vec![(0, 0)];
         let mut known = HashSet::from([start.clone()]);
         let mut open = vec![(start, 0)];
         while let Some((state, step)) = open.pop() {
-            visit(&state, Route { steps: &steps, last: step });
-            for event in self.next_events(&state) {
+            let ready: Vec<usize> = self.next_events(&state).filter(|&e| self.can_happen(&state, e)).collect();
+            visit(&state, &ready, Route { steps: &steps, last: step });
+            for event in ready {
                 if let Some(after) = self.execute(&state, event)
                     && known.insert(after.clone())
                 {
@@ -234,15 +239,14 @@ impl<'t> Search<'t> {
 
     fn races(&self) -> BTreeSet<(EventId, EventId)> {
         let mut found = BTreeSet::new();
-        self.explore(|state, _| found.extend(self.races_at(state)));
+        self.explore(|_, ready, _| found.extend(self.racing(ready)));
         found
     }
 
-    /// The pairs that race in a state.
-    fn races_at(&self, state: &State) -> Vec<(EventId, EventId)> {
+    /// The pairs that race where these events can all happen next.
+    fn racing(&self, ready: &[usize]) -> Vec<(EventId, EventId)> {
         let mut found = Vec::new();
-        let ready: Vec<usize> = self.next_events(state).filter(|&e| self.can_happen(state, e)).collect();
-        for &a in &ready {
+        for &a in ready {
             for &b in ready.iter().filter(|&&b| a < b && self.conflicts[a] & bit(b) != 0) {
                 found.push((EventId::new(a), EventId::new(b)));
             }
@@ -285,11 +289,8 @@ impl<'t> Search<'t> {
         self.is_due(state, event) && (0..self.threads.len()).all(|thread| !self.excludes(state, thread, event))
     }
 
-    /// Rules 1 to 4: the state after this event, the next of its thread, if the schedule may go on with it.
+    /// Rule 4: the state after an event that the other rules allow, if the schedule may go on with it.
     fn execute(&self, state: &State, event: usize) -> Option<State> {
-        if !self.can_happen(state, event) {
-            return None;
-        }
         let op = self.facts.events[event].op;
         let mut after = state.clone();
         after.done |= bit(event);

@@ -48,6 +48,8 @@ fn ranges_conflict_if_they_share_a_byte() {
 fn a_forked_thread_runs_after_its_fork_and_a_join_after_all_its_events() {
     assert_eq!(all("A write x\nA fork B\nB write x"), NONE);
     assert_eq!(all("A fork B\nA write x\nB write x\nA join B\nA write x"), [(1, 2)]);
+    // Also if the joined thread does nothing that was recorded.
+    assert_eq!(all("A write x\nA fork B\nC join B\nC write x"), NONE);
 }
 
 #[test]
