@@ -9,8 +9,8 @@
 //! remembered during a check.
 //!
 //! An object is a lock, a thread, a named variable, or a stretch of bytes that no
-//! reach set splits. Bytes are compared by address alone: a call that could reach
-//! an address is ordered with accesses to every block that ever lay there.
+//! reach set splits. Bytes are compared by address alone, whatever allocation they
+//! belong to.
 
 use snag_trace::events::Event;
 use snag_trace::tables::Object;

@@ -96,12 +96,15 @@ fn join_before_the_first_event_of_the_thread() {
 }
 
 #[test]
-fn join_of_a_thread_without_events_comes_any_time() {
+fn join_of_a_thread_without_events_before_its_fork() {
     let trace = "
         0 M fork A
         1 B join A
-        2 B join C";
-    accepted(feasible(trace, &[1, 2, 0], Writer));
+        2 C join D";
+    accepted(feasible(trace, &[0, 1], Writer));
+    refused(feasible(trace, &[1], Writer), Rule::EarlyJoin, 1);
+    // Nobody forks D and it has no events: nothing to wait for.
+    accepted(feasible(trace, &[2], Writer));
 }
 
 // ---- Locks ----

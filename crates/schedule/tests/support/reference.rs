@@ -103,7 +103,8 @@ impl<'t> Reference<'t> {
             let (first, second) = (&self.events[a], &self.events[b]);
             let forks = first.op == Op::Fork && ThreadId(first.target) == second.thread;
             let joins = second.op == Op::Join && ThreadId(second.target) == first.thread;
-            !(first.thread == second.thread || forks || joins) || self.keep(a, b)
+            let both = first.op == Op::Fork && second.op == Op::Join && first.target == second.target;
+            !(first.thread == second.thread || forks || joins || both) || self.keep(a, b)
         })
     }
 
