@@ -113,7 +113,7 @@ impl Cells {
         let mut keys: HashMap<Place, u32> = HashMap::new();
         let mut places: Vec<Place> = Vec::new();
         let mut span = vec![0; trace.len()];
-        for index in 0..trace.len() {
+        for (index, span) in span.iter_mut().enumerate() {
             let op = trace.events.ops()[index];
             if !op.touches_memory() && op != Op::Alloc {
                 continue;
@@ -146,7 +146,7 @@ impl Cells {
             };
             let whole_region = op == Op::Free;
             let place = Place { region, whole_region, extent };
-            span[index] = *keys.entry(place).or_insert_with(|| {
+            *span = *keys.entry(place).or_insert_with(|| {
                 places.push(place);
                 places.len() as u32 - 1
             });
