@@ -59,6 +59,39 @@ impl Buffer {
     }
 }
 
+/// Reads the payload of the block at `offset`, checks it and decompresses it.
+fn payload<'b>(
+    input: &mut impl Read,
+    header: &BlockHeader,
+    offset: u64,
+    stored: &'b mut Buffer,
+    plain: &'b mut Vec<u8>,
+) -> Result<std::result::Result<&'b [u8], CutOff>> {
+    let error = |message: String| Err(Error::new(Position::Offset(offset), message));
+    let stored = match stored.fill(input, header.stored) {
+        Ok(stored) => stored,
+        Err(e) => return error(format!("cannot read on: {e}")),
+    };
+    if stored.len() < header.stored {
+        return Ok(Err(CutOff));
+    }
+    if crc32fast::hash(stored) != header.crc {
+        return error("the checksum of the block is wrong: the file is damaged".to_owned());
+    }
+    if !header.lz4 {
+        return Ok(Ok(stored));
+    }
+    if plain.len() < header.plain {
+        plain.resize(header.plain, 0);
+    }
+    let plain = &mut plain[..header.plain];
+    match lz4_flex::block::decompress_into(stored, plain) {
+        Ok(length) if length == header.plain => Ok(Ok(plain)),
+        Ok(length) => error(format!("the block holds {length} bytes instead of {}", header.plain)),
+        Err(e) => error(format!("the block cannot be decompressed: {e}")),
+    }
+}
+
 impl<R: Read> SnagReader<R> {
     /// Reads from `input`.
     pub fn new(input: R) -> SnagReader<R> {
@@ -130,33 +163,14 @@ impl<R: Read> SnagReader<R> {
 
     /// The payload of the block whose header was just read.
     pub(super) fn read_payload(&mut self, header: &BlockHeader) -> Result<std::result::Result<&[u8], CutOff>> {
-        let offset = self.offset;
-        let stored = self.stored.fill(&mut self.input, header.stored).map_err(|e| Self::unreadable(offset, e))?;
-        if stored.len() < header.stored {
-            return Ok(Err(CutOff));
-        }
-        if crc32fast::hash(stored) != header.crc {
-            return Self::error(offset, "the checksum of the block is wrong: the file is damaged");
-        }
-        if !header.lz4 {
-            return Ok(Ok(stored));
-        }
-        if self.plain.len() < header.plain {
-            self.plain.resize(header.plain, 0);
-        }
-        let plain = &mut self.plain[..header.plain];
-        match lz4_flex::block::decompress_into(stored, plain) {
-            Ok(length) if length == header.plain => Ok(Ok(plain)),
-            Ok(length) => Self::error(offset, format!("the block holds {length} bytes instead of {}", header.plain)),
-            Err(error) => Self::error(offset, format!("the block cannot be decompressed: {error}")),
-        }
+        payload(&mut self.input, header, self.offset, &mut self.stored, &mut self.plain)
     }
 
     /// Notes that the next block has been read or passed over.
     pub(super) fn pass(&mut self, header: &BlockHeader) {
-        let entry = Entry { kind: header.kind, offset: self.offset, events: header.events as u64 };
-        if let Some(seen) = &mut self.seen {
-            seen.push(entry);
+        // The index does not list itself, nor what follows it.
+        if let (Some(seen), false) = (&mut self.seen, matches!(header.kind, Kind::Index | Kind::End)) {
+            seen.push(Entry { kind: header.kind, offset: self.offset, events: header.events as u64 });
         }
         self.offset += (BLOCK_HEADER + header.stored) as u64;
         self.told = self.told.max(self.offset);
@@ -174,35 +188,30 @@ impl<R: Read> SnagReader<R> {
         if self.index.is_some() && header.kind != Kind::End {
             return Self::error(offset, "a block after the index that is not the end");
         }
-        let mut known = std::mem::take(&mut self.known);
-        let payload = match self.read_payload(header)? {
+        let payload = match payload(&mut self.input, header, offset, &mut self.stored, &mut self.plain)? {
             Ok(payload) => payload,
             Err(cut_off) => return Ok(Err(cut_off)),
         };
-        let mut index = None;
-        let mut end = None;
-        let done = match header.kind {
-            Kind::Names | Kind::Comments if told => Ok(()),
-            Kind::Names => known.read_names(payload, tables),
-            Kind::Comments => entries::read_comments(payload, count, tables),
-            Kind::Events => columns::decode(payload, header.events, events).map(|()| known.events_read(tables)),
-            Kind::Index => entries::read_index(payload).map(|entries| index = Some(entries)),
-            Kind::End => End::decode(payload).map(|read| end = Some(read)),
-        };
-        self.known = known;
-        done.or_else(|message| Self::error(offset, message))?;
-        if let Some(index) = index {
-            self.check_index(&index)?;
-            self.index = Some(offset);
+        let wrong = |message: String| Error::new(Position::Offset(offset), message);
+        match header.kind {
+            Kind::Names | Kind::Comments if told => {}
+            Kind::Names => self.known.read_names(payload, tables).map_err(wrong)?,
+            Kind::Comments => entries::read_comments(payload, count, tables).map_err(wrong)?,
+            Kind::Events => {
+                columns::decode(payload, header.events, events).map_err(wrong)?;
+                self.known.events_read(tables);
+            }
+            Kind::Index => {
+                let index = entries::read_index(payload).map_err(wrong)?;
+                self.check_index(&index)?;
+                self.index = Some(offset);
+            }
+            Kind::End => {
+                let end = End::decode(payload).map_err(wrong)?;
+                self.check_end(&end, tables)?;
+            }
         }
-        if let Some(end) = end {
-            self.check_end(&end, tables)?;
-        }
-        if header.kind == Kind::Index || header.kind == Kind::End {
-            self.offset += (BLOCK_HEADER + header.stored) as u64;
-        } else {
-            self.pass(header);
-        }
+        self.pass(header);
         Ok(Ok(()))
     }
 
