@@ -7,21 +7,6 @@
 //!
 //! Cost: exponential. All three levels of a trace of 16 events take 0.6 ms in the
 //! mean, of 20 events about two; more than 63 events are refused.
-//!
-//! Where `docs/model.md` leaves a choice, the oracle takes this one:
-//!
-//! * Both racing events, and the pending acquires of a deadlock, must be possible next
-//!   after ρ by rules 1 to 3 (only what they read, and the lock a deadlock waits for,
-//!   is exempt). So a thread has been forked before it can race, and a pair that rule 3
-//!   orders is no race.
-//! * A deadlock's acquire waits for a lock that is held in a way that excludes it: two
-//!   readers do not wait for each other.
-//!
-//! In one point it is stricter than the letter: a read counts as the last event of its
-//! thread only if nothing in the witness has to come after it, neither a later event of
-//! its thread, nor a `join` of its thread, nor an event that rule 3 orders after it.
-//! Otherwise a thread could be joined although it read something else and may have gone
-//! on differently, and SHB would not be what schedules that respect HB can show.
 
 use crate::facts::{Facts, Unit};
 use crate::relation::Relation;

@@ -320,7 +320,7 @@ impl<'f> Machine<'f> {
             return Err(self.too_early(id, fork, ScheduleRule::EarlyJoin));
         }
         match self.threads[child.index()].next {
-            DONE => Ok(()),
+            DONE => self.follows(id, child),
             next => Err(self.too_early(id, next, ScheduleRule::EarlyJoin)),
         }
     }
@@ -358,7 +358,25 @@ impl<'f> Machine<'f> {
     /// What rule 3 puts before an event has happened.
     pub fn missing_methods(&self, id: EventId) -> Check {
         let Some(missing) = &self.facts.missing else { return Ok(()) };
-        missing.before(id).iter().try_for_each(|&before| self.comes_after(id, before, ScheduleRule::MissingMethod))
+        missing.before(id).iter().try_for_each(|&before| {
+            self.comes_after(id, before, ScheduleRule::MissingMethod)?;
+            let thread = self.facts.trace.thread_of(before);
+            match self.threads[thread.index()].misread {
+                Some(misread) if misread.read == before => self.follows(id, thread),
+                _ => Ok(()),
+            }
+        })
+    }
+
+    /// An event that must come after the last one of another thread: a read that is
+    /// that last one must be kept like any other that something follows.
+    fn follows(&self, id: EventId, thread: ThreadId) -> Check {
+        match self.threads[thread.index()].misread {
+            Some(misread) if self.level != Level::Control => {
+                Err(self.not_kept(misread, format!("{} comes after it", self.facts.text(id))))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// `before` has happened, or `rule` is broken.

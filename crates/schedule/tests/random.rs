@@ -360,7 +360,7 @@ impl Tallies {
 fn checker_and_reference_agree() {
     let mut random = Random(1);
     let mut tallies = Tallies::default();
-    for round in 0..8_000 {
+    for round in 0..20_000 {
         let trace = if round % 3 == 0 { random_trace_of_locks(&mut random) } else { random_trace(&mut random) };
         if !trace.is_empty() {
             tallies.compare(&mut random, &trace);

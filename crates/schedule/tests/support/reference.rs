@@ -382,7 +382,14 @@ impl<'t> Reference<'t> {
             let kept = if self.level == Level::Control {
                 later.any(|&other| matches!(self.events[other].op, Op::Branch | Op::MethodBegin))
             } else {
-                later.next().is_some() || self.to_come.iter().any(|other| own(&other)) || self.events[e].op == Op::Rmw
+                let joined = |&other: &usize| {
+                    self.events[other].op == Op::Join && self.events[other].target == self.events[e].thread.0
+                };
+                later.next().is_some()
+                    || self.to_come.iter().any(|other| own(&other))
+                    || self.events[e].op == Op::Rmw
+                    || self.schedule.iter().any(joined)
+                    || self.schedule.iter().chain(&self.to_come).any(|&other| e < other && self.ordered(e, other))
             };
             !kept || faithful[position]
         })
