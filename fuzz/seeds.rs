@@ -19,7 +19,8 @@ fn main() {
     let mut seeds = vec![(Format::Std, STD.as_bytes().to_vec())];
     for text in [SMALL, EVERY] {
         seeds.push((Format::Text, text.as_bytes().to_vec()));
-        let (trace, _) = TraceReader::new(Box::new(TextReader::new(Cursor::new(text))), None).read_all().expect("sound");
+        let (trace, _) =
+            TraceReader::new(Box::new(TextReader::new(Cursor::new(text))), None).read_all().expect("sound");
         seeds.extend([false, true].map(|compress| (Format::Snag, snag(&trace, compress))));
     }
     for (number, (format, bytes)) in seeds.iter().enumerate() {
