@@ -1,0 +1,84 @@
+//! The README shows what the program prints, and names the commands that work.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A file of the repository.
+fn file(path: &str) -> String {
+    let path = root().join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().and_then(Path::parent).expect("a workspace")
+}
+
+/// The blocks between lines of three backticks, without these lines.
+fn blocks(text: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut open: Option<String> = None;
+    for line in text.lines() {
+        match (line.starts_with("```"), &mut open) {
+            (true, None) => open = Some(String::new()),
+            (true, Some(_)) => blocks.extend(open.take()),
+            (false, Some(block)) => *block += &format!("{line}\n"),
+            (false, None) => {}
+        }
+    }
+    assert_eq!(open, None, "a block is not closed");
+    blocks
+}
+
+/// The text without blanks at line ends and with every time (`0.12 s`) made the same.
+fn without_times(text: &str) -> String {
+    let strip = |line: &str| match line.trim_end().rsplit_once(", ") {
+        Some((head, time)) if time.ends_with(" s") => format!("{head}, TIME"),
+        _ => line.trim_end().to_owned(),
+    };
+    text.lines().map(|line| strip(line) + "\n").collect()
+}
+
+#[test]
+fn the_first_command_of_the_readme_prints_what_the_readme_shows() {
+    let blocks = blocks(&file("README.md"));
+    let arguments = blocks[0].trim().strip_prefix("cargo run --release -- ").expect("the first command runs snag");
+    let output = Command::new(env!("CARGO_BIN_EXE_snag"))
+        .args(arguments.split(' '))
+        .current_dir(root())
+        .env("LC_ALL", "C.UTF-8")
+        .env_remove("COLUMNS")
+        .env_remove("CLICOLOR_FORCE")
+        .stdin(Stdio::null())
+        .output()
+        .expect("the program runs");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(1), "the example has a race");
+    let printed = String::from_utf8(output.stdout).expect("output is text");
+    assert_eq!(without_times(&blocks[1]), without_times(&printed));
+}
+
+#[test]
+fn the_second_command_of_the_readme_is_the_first_of_continuous_integration() {
+    let command = blocks(&file("README.md"))[2].clone();
+    assert_eq!(command, "cargo test --workspace\n");
+    let script = file(".ci/run");
+    assert_eq!(script.lines().find(|line| line.starts_with("cargo ")), Some(command.trim()));
+}
+
+#[test]
+fn the_locations_of_the_bank_are_lines_of_its_source() {
+    let source = file("examples/bank.c");
+    let lines: Vec<&str> = source.lines().collect();
+    for event in file("examples/bank.stx").lines().filter(|line| line.contains('|')) {
+        let line: usize = event.rsplit_once("bank.c:").expect("a location").1.parse().expect("a line");
+        let operation = event.split('|').nth(1).expect("an operation").split(['(', ')']).collect::<Vec<_>>();
+        let word = match operation[0] {
+            "acq" => "pthread_mutex_lock",
+            "rel" => "pthread_mutex_unlock",
+            "fork" => "pthread_create",
+            "join" => "pthread_join",
+            _ => operation[1],
+        };
+        assert!(lines[line - 1].contains(word), "{event}: {}", lines[line - 1]);
+    }
+}
