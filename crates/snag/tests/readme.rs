@@ -41,7 +41,8 @@ fn without_times(text: &str) -> String {
 #[test]
 fn the_first_command_of_the_readme_prints_what_the_readme_shows() {
     let blocks = blocks(&file("README.md"));
-    let arguments = blocks[0].trim().strip_prefix("cargo run --release -- ").expect("the first command runs snag");
+    let (runner, arguments) = blocks[0].trim().split_once(" -- ").expect("a command and its arguments");
+    assert_eq!(runner, "cargo run --release -p snag");
     let output = Command::new(env!("CARGO_BIN_EXE_snag"))
         .args(arguments.split(' '))
         .current_dir(root())
