@@ -32,19 +32,19 @@ pub struct Cli {
 #[derive(Args)]
 pub struct Global {
     /// Print findings and errors only: no warnings, progress or summaries
-    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    #[arg(short, long, global = true, help_heading = "Global options", conflicts_with = "verbose")]
     pub quiet: bool,
     /// Say more about what is done
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, help_heading = "Global options")]
     pub verbose: bool,
     /// Use colours; auto also looks at NO_COLOR
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    #[arg(long, global = true, help_heading = "Global options", value_name = "WHEN", default_value = "auto")]
     pub color: When,
     /// Show progress bars on a terminal
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    #[arg(long, global = true, help_heading = "Global options", value_name = "WHEN", default_value = "auto")]
     pub progress: Bars,
     /// Threads to use [default: one per processor]
-    #[arg(short, long, global = true, value_name = "N")]
+    #[arg(short, long, global = true, help_heading = "Global options", value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
 }
 

@@ -39,8 +39,8 @@ impl Progress for Bars {
         self.clear();
         let bar = if total > 0 { ProgressBar::new(total) } else { ProgressBar::new_spinner() };
         let shape = match total {
-            0 => "{msg} {spinner} {human_pos}  {per_sec}",
-            _ => "{msg} [{bar:30}] {percent} %  {per_sec}  {eta} left",
+            0 => "{msg} {spinner} {human_pos}",
+            _ => "{msg} [{bar:30}] {percent} %  {eta} left",
         };
         if let Ok(style) = ProgressStyle::with_template(shape) {
             bar.set_style(style.progress_chars("=> "));

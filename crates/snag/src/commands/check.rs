@@ -23,7 +23,8 @@ use std::time::Duration;
   snag check --format json -o found.json t.std  for scripts; see 'snag verify'
   snag check --format sarif -o found.sarif t.std
   snag check --candidates --engine lockset t.std  also what could not be proved
-  gunzip -c trace.std.gz | snag check -         a trace from standard input
+  snag check trace.snag.zst                     compressed traces as they are
+  recorder | snag check -                       a trace from standard input
 
 Exit status: 0 nothing found, 1 races or deadlocks found, 2 error.")]
 pub struct Args {
@@ -31,7 +32,7 @@ pub struct Args {
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<PathBuf>,
     /// Engines to run, in this order
-    #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "auto", value_parser = engine_parser())]
+    #[arg(long, value_name = "NAME[,NAME...]", value_delimiter = ',', default_value = "auto", value_parser = engine_parser())]
     engine: Vec<Engine>,
     /// What reads of a witness must see [default: the highest that the trace supports and the engine has]
     #[arg(long, value_name = "LEVEL", value_parser = level_parser())]
