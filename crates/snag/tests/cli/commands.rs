@@ -107,8 +107,11 @@ fn the_first_interrupt_asks_to_stop_and_the_second_ends_at_once() {
     assert!(next_line(&mut stderr).contains("-: interrupted while it was read"));
 
     let (mut child, mut stderr) = waiting();
+    // Waiting for the program would close its input, and that would end it, too.
+    let input = child.stdin.take();
     interrupt(&child);
     next_line(&mut stderr);
     interrupt(&child);
     assert_eq!(child.wait().unwrap().code(), Some(130));
+    drop(input);
 }
