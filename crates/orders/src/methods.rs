@@ -26,11 +26,8 @@ pub(crate) struct Methods {
 }
 
 impl Methods {
-    /// `None` if the trace has no missing methods.
-    pub fn new(trace: &Trace) -> Option<Methods> {
-        if !trace.events.ops().contains(&Op::MethodBegin) {
-            return None;
-        }
+    /// Before the first event.
+    pub fn new(trace: &Trace) -> Methods {
         let mut methods = Methods {
             reaches: Vec::new(),
             of_variable: Vec::new(),
@@ -72,7 +69,7 @@ impl Methods {
         }
         methods.inside = vec![0; objects.len()];
         methods.outside = vec![0; objects.len()];
-        Some(methods)
+        methods
     }
 
     /// The objects an event touches by itself.

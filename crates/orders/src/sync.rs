@@ -8,7 +8,7 @@
 use crate::clocks::{Clocks, Slot, Stamp, Time};
 use crate::methods::Methods;
 use snag_trace::events::Event;
-use snag_trace::{BarrierId, Cells, LockId, Op, ThreadId, Trace};
+use snag_trace::{BarrierId, Cells, LockId, Op, Ops, ThreadId, Trace};
 
 /// Synchronisation clocks of one pass over a trace.
 pub(crate) struct Sync {
@@ -68,9 +68,9 @@ struct Heap {
 
 impl Sync {
     pub fn new(trace: &Trace, cells: &Cells) -> Sync {
-        let ops = trace.events.ops();
+        let ops = Ops::of(trace.events.ops());
         let count = |space| trace.tables.names(space).len();
-        let atomics = ops.iter().any(|op| op.is_atomic());
+        let atomics = ops.any(&[Op::AtomicRead, Op::AtomicWrite, Op::Rmw]);
         let parties = |i| trace.tables.barrier_parties(BarrierId::new(i));
         Sync {
             locks: vec![Lock { released: Stamp::NEVER, readers: 0 }; trace.tables.lock_count()],
@@ -80,9 +80,9 @@ impl Sync {
                 .collect(),
             notifies: Vec::new(),
             finals: vec![None; trace.tables.thread_count()],
-            heap: Heap::new(trace),
+            heap: if ops.any(&[Op::Alloc]) { Heap::new(trace) } else { Heap::default() },
             released: vec![Released::Nothing; if atomics { cells.count() } else { 0 }],
-            methods: Methods::new(trace),
+            methods: ops.any(&[Op::MethodBegin]).then(|| Methods::new(trace)),
         }
     }
 

@@ -114,6 +114,14 @@ fn witnesses(trace: &Trace) -> Result<(), String> {
         let found = all_pairs(trace, &cells, order);
         for pair in &found.pairs {
             let schedule = Schedule::Prefixes(found.schedule(trace, pair).expect("every pair has its clocks"));
+            let prefix = Checker::up_to(trace, &cells, EventId(pair.second.0 + 1));
+            if prefix.check_race(schedule.iter(trace), pair.first, pair.second, Level::Writer).is_err() {
+                return Err(format!("{pair:?} is refused by a checker that knows no later event"));
+            }
+            let too_short = Checker::up_to(trace, &cells, pair.second);
+            if too_short.check_race(schedule.iter(trace), pair.first, pair.second, Level::Writer).is_ok() {
+                return Err(format!("{pair:?} is accepted by a checker that does not know its second event"));
+            }
             for level in [Level::Writer, Level::Value, Level::Control] {
                 checker.check_race(schedule.iter(trace), pair.first, pair.second, level).map_err(|violation| {
                     let events: Vec<u32> = schedule.iter(trace).map(|e| e.0).collect();

@@ -51,8 +51,8 @@ struct Work<'a> {
     options: &'a Options,
     progress: &'a dyn Progress,
     deadline: Option<Instant>,
-    /// Made when the first proof is needed.
-    checker: Option<Checker<'a>>,
+    /// Made when the first proof is needed, and for which events.
+    checker: Option<(EventId, Checker<'a>)>,
     analysis: Analysis,
 }
 
@@ -171,7 +171,12 @@ impl<'a> Work<'a> {
     /// Checks the proposals on all cores. False if some could not be checked in time.
     fn prove(&mut self, engine: Engine, claims: Vec<Claim>) -> bool {
         let (trace, cells) = (self.trace, self.cells);
-        let checker = &*self.checker.get_or_insert_with(|| Checker::new(trace, cells));
+        // No schedule goes beyond the later event of its pair.
+        let end = EventId(claims.iter().map(|claim| claim.pair.second.0 + 1).max().unwrap_or(0));
+        let checker = match &mut self.checker {
+            Some((known, checker)) if *known >= end => &*checker,
+            other => &other.insert((end, Checker::up_to(trace, cells, end))).1,
+        };
         let level = self.options.level.unwrap_or(engine.level());
         let (progress, deadline) = (self.progress, self.deadline);
         progress.phase(&format!("{}: proving", engine.name()), claims.len() as u64);

@@ -11,7 +11,7 @@ use crate::memory::{Initial, Seen};
 use crate::missing::MissingMethods;
 use crate::source::Source;
 use crate::violation::{ScheduleRule, Violation};
-use snag_trace::{Cells, EventId, Op, Space, ThreadId, Trace, VarId};
+use snag_trace::{Cells, EventId, Op, Ops, Space, ThreadId, Trace, VarId};
 use std::collections::HashMap;
 
 /// In place of a thread's next event: it has none left. Larger than every event.
@@ -27,7 +27,7 @@ pub(crate) struct Facts<'t> {
     pub trace: &'t Trace,
     /// Its memory.
     pub cells: &'t Cells,
-    /// The next event of the same thread, for each event.
+    /// The next event of the same thread, for each event that a schedule may hold.
     pub next: Vec<EventId>,
     /// The first event of each thread.
     pub first: Vec<EventId>,
@@ -52,16 +52,17 @@ pub(crate) struct Facts<'t> {
 }
 
 impl<'t> Facts<'t> {
-    /// Looks at a well-formed trace.
-    pub fn new(trace: &'t Trace, cells: &'t Cells) -> Facts<'t> {
-        let mut has = [false; Op::ALL.len()];
-        for &op in trace.events.ops() {
-            has[op as usize] = true;
-        }
-        let has = |op: Op| has[op as usize];
-        let mut next = vec![DONE; trace.len()];
+    /// Looks at a well-formed trace, for schedules of events before `end`.
+    pub fn new(trace: &'t Trace, cells: &'t Cells, end: usize) -> Facts<'t> {
+        let ops = Ops::of(trace.events.ops());
+        let has = |op: Op| ops.any(&[op]);
+        let mut next = vec![DONE; end];
         let mut first = vec![DONE; trace.tables.thread_count()];
-        for (index, thread) in trace.events.threads().iter().enumerate().rev() {
+        let (threads, rest) = trace.events.threads().split_at(end);
+        for (index, thread) in rest.iter().enumerate().rev() {
+            first[thread.index()] = EventId::new(end + index);
+        }
+        for (index, thread) in threads.iter().enumerate().rev() {
             next[index] = std::mem::replace(&mut first[thread.index()], EventId::new(index));
         }
         let mut fork = vec![None; trace.tables.thread_count()];
@@ -84,7 +85,7 @@ impl<'t> Facts<'t> {
             fork,
             has_branches: has(Op::Branch),
             has_read_locks: has(Op::ReadAcquire),
-            seen: Seen::of(trace, cells),
+            seen: Seen::of(trace, cells, end),
             initial: Initial::of(trace, cells),
             semaphores,
             enters_needed: if on_barriers { barriers::enters_needed(trace) } else { HashMap::new() },
@@ -121,7 +122,10 @@ impl<'t> Facts<'t> {
     /// The violation of a schedule with an event that is not in the trace.
     #[cold]
     pub fn unknown(&self, id: EventId) -> Violation {
-        let detail = format!("event {} does not exist; the trace has {} events", id.0, self.trace.len());
+        let detail = match self.next.len() {
+            all if all == self.trace.len() => format!("event {} does not exist; the trace has {all} events", id.0),
+            end => format!("event {} was not expected; the schedule was to stay before event {end}", id.0),
+        };
         Violation::new(ScheduleRule::UnknownEvent, id, detail)
     }
 

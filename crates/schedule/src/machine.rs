@@ -99,12 +99,13 @@ impl<'f> Machine<'f> {
         let facts = self.facts;
         let events = &facts.trace.events;
         let index = id.index();
-        let Some(&thread) = events.threads().get(index) else { return Err(facts.unknown(id)) };
+        let Some(&next) = facts.next.get(index) else { return Err(facts.unknown(id)) };
+        let thread = events.threads()[index];
         let state = &mut self.threads[thread.index()];
         if state.next != id {
             return Err(self.out_of_order(id, thread));
         }
-        state.next = facts.next[index];
+        state.next = next;
         let op = events.ops()[index];
         if let Some(misread) = state.misread {
             self.go_on(misread, op, id)?;

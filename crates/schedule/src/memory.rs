@@ -14,11 +14,12 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    pub fn of(trace: &Trace, cells: &Cells) -> Seen {
+    /// For the events before `end`.
+    pub fn of(trace: &Trace, cells: &Cells, end: usize) -> Seen {
         let mut last = Sources::new(cells.count());
         let mut start = Vec::new();
-        let mut sources = Vec::with_capacity(if cells.are_variables() { trace.len() } else { 0 });
-        for (index, (&op, &target)) in trace.events.ops().iter().zip(trace.events.targets()).enumerate() {
+        let mut sources = Vec::with_capacity(if cells.are_variables() { end } else { 0 });
+        for (index, (&op, &target)) in trace.events.ops()[..end].iter().zip(trace.events.targets()).enumerate() {
             if cells.are_variables() {
                 sources.push(if op.reads() { last.get(target as usize) } else { Source::INITIAL });
             } else {

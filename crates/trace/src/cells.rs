@@ -7,7 +7,7 @@
 //! and each allocation has cells of its own, so that reused memory is new memory.
 
 use crate::ids::*;
-use crate::op::Op;
+use crate::op::{Op, Ops};
 use crate::tables::Variable;
 use crate::trace::Trace;
 use std::collections::{BTreeMap, HashMap};
@@ -41,7 +41,7 @@ const NO_ALLOCATION: u32 = 0;
 impl Cells {
     /// Cuts the memory of a well-formed trace into cells.
     pub fn of(trace: &Trace) -> Cells {
-        let heap = trace.events.ops().iter().any(|op| matches!(op, Op::Alloc | Op::Free));
+        let heap = Ops::of(trace.events.ops()).any(&[Op::Alloc, Op::Free]);
         if !heap && !trace.tables.has_ranges() {
             return Cells { count: trace.tables.variable_count(), map: None };
         }

@@ -34,7 +34,7 @@ pub use error::{Error, Position, Result};
 pub use events::Events;
 pub use ids::*;
 pub use names::Names;
-pub use op::{MemoryOrder, Op};
+pub use op::{MemoryOrder, Op, Ops};
 pub use open::{Format, TraceWriter, WriteOptions, create, open, read_from};
 pub use reader::{BlockReader, TraceReader};
 pub use tables::{Declarations, Space, Tables, Variable};

@@ -154,6 +154,22 @@ impl Op {
     }
 }
 
+/// A set of operations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Ops(u32);
+
+impl Ops {
+    /// Those that occur in a list.
+    pub fn of(ops: &[Op]) -> Ops {
+        Ops(ops.iter().fold(0, |all, &op| all | 1 << op as u32))
+    }
+
+    /// Whether one of them is in the set.
+    pub fn any(self, wanted: &[Op]) -> bool {
+        self.0 & Ops::of(wanted).0 != 0
+    }
+}
+
 /// Memory order of an atomic access.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(u8)]
