@@ -1,4 +1,4 @@
-//! The README shows what the program prints, and names the commands that work.
+//! The README and the guide show what the program prints, and name the commands that work.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -38,11 +38,8 @@ fn without_times(text: &str) -> String {
     text.lines().map(|line| strip(line) + "\n").collect()
 }
 
-#[test]
-fn the_first_command_of_the_readme_prints_what_the_readme_shows() {
-    let blocks = blocks(&file("README.md"));
-    let (runner, arguments) = blocks[0].trim().split_once(" -- ").expect("a command and its arguments");
-    assert_eq!(runner, "cargo run --release -p snag");
+/// What the program prints on both of its streams, and its exit status.
+fn snag(arguments: &str) -> (String, Option<i32>) {
     let output = Command::new(env!("CARGO_BIN_EXE_snag"))
         .args(arguments.split(' '))
         .current_dir(root())
@@ -52,10 +49,38 @@ fn the_first_command_of_the_readme_prints_what_the_readme_shows() {
         .stdin(Stdio::null())
         .output()
         .expect("the program runs");
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
-    assert_eq!(output.status.code(), Some(1), "the example has a race");
-    let printed = String::from_utf8(output.stdout).expect("output is text");
+    let printed = [output.stderr, output.stdout].concat();
+    (String::from_utf8(printed).expect("output is text"), output.status.code())
+}
+
+#[test]
+fn the_first_command_of_the_readme_prints_what_the_readme_shows() {
+    let blocks = blocks(&file("README.md"));
+    let (runner, arguments) = blocks[0].trim().split_once(" -- ").expect("a command and its arguments");
+    assert_eq!(runner, "cargo run --release -p snag");
+    let (printed, status) = snag(arguments);
+    assert_eq!(status, Some(1), "the example has a race");
     assert_eq!(without_times(&blocks[1]), without_times(&printed));
+}
+
+/// Only commands that take nothing but the examples and write no file; `compare` prints speeds.
+#[test]
+fn the_guide_shows_what_the_program_prints() {
+    let mut tried = 0;
+    for block in blocks(&file("GUIDE.md")) {
+        for step in format!("\n{block}").split("\n$ ").skip(1) {
+            let (command, shown) = step.split_once('\n').unwrap_or((step, ""));
+            let elsewhere = ["|", ">", " -o ", ".supp", ".snag", ".json", " compare ", " convert ", " generate "];
+            let Some(arguments) = command.strip_prefix("snag ") else { continue };
+            if elsewhere.iter().any(|word| command.contains(word)) {
+                continue;
+            }
+            let printed = snag(arguments).0;
+            assert_eq!(without_times(shown).trim_end(), without_times(&printed).trim_end(), "{command}");
+            tried += 1;
+        }
+    }
+    assert!(tried >= 5, "only {tried} commands were tried");
 }
 
 #[test]
