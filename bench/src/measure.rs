@@ -13,6 +13,8 @@ pub struct Measured {
 
 /// Runs a command to its end; it may find races, but not fail.
 pub fn run(command: &mut Command) -> Measured {
+    // Waited for below, where its usage is told as well.
+    #[allow(clippy::zombie_processes)]
     let child = command.stdout(Stdio::null()).spawn().expect("the command starts");
     let mut status = 0;
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();

@@ -109,10 +109,12 @@ impl Held {
     }
 }
 
-/// What Eraser reports: the number of accesses it complains about, and the pairs of locations.
+/// What Eraser reports: the accesses it complains about, and the pairs of
+/// locations. In windows, each starts with memory that nobody has accessed.
 pub fn lockset(
     trace: &Trace,
     cells: &Cells,
+    window: Option<usize>,
     limits: Limits,
     tick: &mut dyn FnMut(usize) -> bool,
 ) -> (Vec<EventId>, Found) {
@@ -127,6 +129,9 @@ pub fn lockset(
         if number % (1 << 16) == (1 << 16) - 1 && !tick(number) {
             found.complete = false;
             break;
+        }
+        if window.is_some_and(|window| number.is_multiple_of(window)) {
+            memory.fill(fresh);
         }
         let (op, thread) = (trace.events.ops()[number], trace.events.threads()[number]);
         let target = trace.events.targets()[number];

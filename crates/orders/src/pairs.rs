@@ -188,6 +188,10 @@ impl<'t, M: Memory> Logged<'t, M> {
 
     fn visit(&mut self, clocks: &Clocks, slot: Slot, time: Time, cell: usize, kind: Kind) {
         let Some(log) = self.log_of[cell].checked_sub(1) else { return };
+        // Once there is no room for more pairs, going on would take long and name nothing.
+        if !self.found.complete {
+            return;
+        }
         let starts = cell == self.start;
         let known = clocks.of(slot);
         let event = EventId(time - 1);

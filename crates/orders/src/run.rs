@@ -290,10 +290,8 @@ struct Pass<'t, M> {
     window: Option<usize>,
 }
 
-/// Between two looks at the clock rows in use; also the grain of windows' and progress' checks.
-const STRIDE: usize = 1024;
-/// Between two reports of progress.
-const TICK: usize = 1 << 16;
+/// Between two looks at the clock rows in use, and two reports of progress.
+const STRIDE: usize = 4096;
 
 impl<'t, M: Memory> Pass<'t, M> {
     fn new(trace: &'t Trace, cells: &'t Cells, memory: M, window: Option<usize>) -> Self {
@@ -335,9 +333,8 @@ impl<'t, M: Memory> Pass<'t, M> {
                     memory.roots(mark);
                 });
             }
-            let stop = from / TICK != to / TICK && !tick(to);
             from = to;
-            if stop {
+            if !tick(to) {
                 break;
             }
         }

@@ -76,11 +76,16 @@ impl<'a> Work<'a> {
             Engine::HbVc | Engine::ShbVc => Variant::Vectors,
             _ => Variant::Epochs,
         };
-        let (warnings, mut found) = self.find(engine, order, variant);
+        let (warnings, mut found) = self.find(engine, order, variant, self.deadline);
         let first_pass = started.elapsed();
         let location_pairs = self.location_pairs(&found);
         let mut complete = found.complete;
         if self.options.prove && !found.pairs.is_empty() {
+            // The earliest ones, which have the shortest schedules.
+            let most = self.options.max_races;
+            complete &= found.pairs.len() <= most;
+            found.pairs.sort_by_key(|pair| (pair.second, pair.first));
+            found.pairs.truncate(most);
             let claims = match order {
                 Order::Hb => self.claims_of_hb(engine, found),
                 _ => {
@@ -103,10 +108,10 @@ impl<'a> Work<'a> {
 
     /// The warnings and pairs of an order. Naming what was found takes no longer
     /// than finding it and is not cut short.
-    fn find(&self, engine: Engine, order: Order, variant: Variant) -> (Warnings, Found) {
+    fn find(&self, engine: Engine, order: Order, variant: Variant, deadline: Option<Instant>) -> (Warnings, Found) {
         let limits = Limits { all_pairs: self.options.all_pairs, ..Limits::default() };
         let window = self.options.window;
-        let late = late(self.progress, self.deadline);
+        let late = late(self.progress, deadline);
         let mut stopped = false;
         let mut tick = |done: usize| {
             self.progress.advance(done as u64);
@@ -155,7 +160,14 @@ impl<'a> Work<'a> {
             true => (pair.first.0 as u64, pair.second.0 as u64),
             false => Found::key(self.trace, pair),
         };
-        let (_, mut provable) = self.find(engine, Order::Shb, Variant::Epochs);
+        // Not cut short by the budget: it is about what was found within it.
+        let (_, mut provable) = self.find(engine, Order::Shb, Variant::Epochs, None);
+        let reason = match provable.complete {
+            true => "no schedule that keeps happens-before and what each read saw shows it",
+            false => "not checked in time",
+        };
+        let wanted: HashSet<_> = found.pairs.iter().map(key).collect();
+        provable.pairs.retain(|pair| wanted.contains(&key(pair)));
         self.take_schedules(engine, &mut provable);
         let by_key: HashMap<_, _> = provable.pairs.iter().map(|pair| (key(pair), pair)).collect();
         let claims = found.pairs.into_iter().map(|pair| match by_key.get(&key(&pair)) {
@@ -163,7 +175,7 @@ impl<'a> Work<'a> {
                 let claim = self.claim(&provable, schedulable);
                 Claim { pair: LocationPair { count: pair.count, ..schedulable.clone() }, ..claim }
             }
-            None => Claim { pair, proposal: Err("no schedule that respects happens-before shows it".to_owned()) },
+            None => Claim { pair, proposal: Err(reason.to_owned()) },
         });
         claims.collect()
     }
@@ -237,7 +249,8 @@ impl<'a> Work<'a> {
     fn lockset(&mut self, started: Instant) {
         self.progress.phase("lockset", self.trace.len() as u64);
         let limits = Limits { all_pairs: self.options.all_pairs, ..Limits::default() };
-        let (warnings, found) = snag_orders::lockset::lockset(self.trace, self.cells, limits, &mut |done| {
+        let window = self.options.window;
+        let (warnings, found) = snag_orders::lockset::lockset(self.trace, self.cells, window, limits, &mut |done| {
             self.progress.advance(done as u64);
             !self.out_of_time()
         });

@@ -65,6 +65,8 @@ pub struct Options {
     pub budget: Option<Duration>,
     /// One finding per pair of events instead of per pair of locations.
     pub all_pairs: bool,
+    /// At most so many races of each engine are proved; the others are counted.
+    pub max_races: usize,
     /// Threads to use for proofs.
     pub jobs: usize,
     /// Prove what was found; without, only the engines' own counts are produced.
@@ -80,6 +82,7 @@ impl Default for Options {
             window: None,
             budget: None,
             all_pairs: false,
+            max_races: 10_000,
             jobs: 1,
             prove: true,
         }

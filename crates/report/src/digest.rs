@@ -5,9 +5,9 @@
 //! of the locks it holds; its fork; the last write of the racing variable; and, for
 //! each kept event that takes something over from another thread, the event it
 //! takes it from: the release before an acquire, the write that a read sees, the
-//! notify, the post, the end of a joined thread. The rest is counted. The witness is
-//! walked once, from its end, and at most some dozens of rows are kept, however
-//! long it is.
+//! notify, the post, the end of a joined thread, unless they lie very far back. The
+//! rest is counted. The witness is walked once, from its end, and at most some
+//! dozens of rows are kept, however long it is.
 
 use snag_schedule::Schedule;
 use snag_trace::{EventId, LockId, Op, Tables, ThreadId, Trace, VarId, Variable};
@@ -35,6 +35,9 @@ const TAIL: usize = 3;
 /// Synchronisations kept of each thread of the goal, before its tail.
 const SYNCHRONISATIONS: usize = 4;
 
+/// So far back from the end of a witness something is looked for.
+const LOOK_BACK: usize = 100_000;
+
 /// A witness of so many events is shown as it is.
 const SHORT: usize = 20;
 
@@ -55,7 +58,10 @@ pub fn digest(trace: &Trace, witness: &Schedule, goal: &Goal) -> Vec<Row> {
             n => rows.push(Row::Gap(n)),
         };
     };
-    while !walk.satisfied() {
+    for _ in 0..LOOK_BACK {
+        if walk.satisfied() {
+            break;
+        }
         let Some(event) = rest.next() else { break };
         if walk.keeps(event) {
             close(&mut rows, &mut gap, last_skipped);

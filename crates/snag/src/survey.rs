@@ -43,6 +43,11 @@ pub fn run(
 ) -> Result<Status, Failure> {
     interrupt::listen()?;
     let to_file = output.is_some();
+    if let Some(file) = output.and_then(|path| path.canonicalize().ok())
+        && job.traces.iter().any(|trace| trace.canonicalize().is_ok_and(|trace| trace == file && trace.is_file()))
+    {
+        return Err(format!("{}: the report would replace a trace that is read", file.display()).into());
+    }
     let mut output = Output::open(output)?;
     let mut report = make(&mut output);
     let mut found = false;

@@ -56,7 +56,7 @@ impl Default for Shape {
             nesting: 2,
             section: 6,
             reads: 0.7,
-            racy: 0.0005,
+            racy: 0.002,
             locations: 500,
             values: false,
             branches: 0.0,

@@ -71,6 +71,10 @@ impl<R: Read> Lines<R> {
                 format!("line is longer than {LONGEST_LINE} bytes; is this a text trace?"),
             ));
         }
+        if line == 0 && self.buffer[..self.used].starts_with("\u{feff}".as_bytes()) {
+            let message = "the text begins with a byte order mark; save it without one";
+            return Err(Error::new(Position::Line(1), message));
+        }
         let padded = &self.buffer[..self.used + PADDING];
         Ok(if self.used == 0 { None } else { Some((padded, self.used)) })
     }

@@ -26,13 +26,37 @@ pub struct StdReader<R> {
     crlf: Option<bool>,
     /// Threads that appeared in the thread column.
     in_column: Vec<bool>,
+    /// Threads that were named by a fork or join before they appeared: line, whether forked.
+    named: Vec<(ThreadId, u64, bool)>,
     warnings: Vec<String>,
 }
 
 impl<R: Read + Send> StdReader<R> {
     /// Reads STD from `input`.
     pub fn new(input: R) -> StdReader<R> {
-        StdReader { lines: Lines::new(input), line: 0, crlf: None, in_column: Vec::new(), warnings: Vec::new() }
+        StdReader {
+            lines: Lines::new(input),
+            line: 0,
+            crlf: None,
+            in_column: Vec::new(),
+            named: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+}
+
+impl<R> StdReader<R> {
+    /// A thread that is joined, but neither forked nor seen, may be a slip of the pen.
+    fn name_strangers(&mut self, tables: &Tables) {
+        let named = std::mem::take(&mut self.named);
+        let mut known = self.in_column.clone();
+        known.resize(tables.thread_count(), false);
+        named.iter().filter(|n| n.2).for_each(|n| known[n.0.index()] = true);
+        if let Some(&(thread, line, _)) = named.iter().find(|n| !known[n.0.index()]) {
+            let name = tables.thread_name(thread);
+            self.warnings
+                .push(format!("line {line}: thread {name} is joined, but it is never forked and has no event"));
+        }
     }
 }
 
@@ -42,6 +66,7 @@ impl<R: Read + Send> BlockReader for StdReader<R> {
             if self.line == 0 {
                 return Err(Error::new(Position::Whole, "the input is empty; a trace has at least one event"));
             }
+            self.name_strangers(tables);
             return Ok(false);
         };
         let mut parser = Parser {
@@ -50,6 +75,7 @@ impl<R: Read + Send> BlockReader for StdReader<R> {
             line: self.line,
             crlf: self.crlf,
             in_column: &mut self.in_column,
+            named: &mut self.named,
             gathered: Vec::with_capacity(GATHERED),
             runner: (ThreadId(0), Key::padded(&[0; 16], 0)),
             warnings: &mut self.warnings,
@@ -82,6 +108,7 @@ struct Parser<'a> {
     line: u64,
     crlf: Option<bool>,
     in_column: &'a mut Vec<bool>,
+    named: &'a mut Vec<(ThreadId, u64, bool)>,
     /// Plain events not yet in the columns.
     gathered: Vec<Plain>,
     /// Thread of the last plain line, and the key of its name.
@@ -133,7 +160,7 @@ impl Parser<'_> {
                 let length = memchr::memchr(b'\n', &padded[start..end]);
                 self.tables.layout.open_end = length.is_none();
                 let last = length.map_or(end, |length| start + length);
-                self.line(&padded[start..last])?;
+                self.line(&padded[start..last], &padded[last..end])?;
                 delimiters.skip_to(last + 1);
                 start = last + 1;
             }
@@ -161,6 +188,7 @@ impl Parser<'_> {
             & (window[second] == b'|')
             & (window[last] == b'\n')
             & (window[second.wrapping_sub(1) & 63] == b')')
+            & (window[last.wrapping_sub(1) & 63] != b'\r')
             & (access | acquires | releases)
             & (target.wrapping_sub(1) < 15)
             & (location < 16)
@@ -225,12 +253,10 @@ impl Parser<'_> {
         self.in_column[thread] = true;
     }
 
-    /// Any line, without its line feed.
+    /// Any line, without its line feed, and the text that follows, from there on.
     #[inline(never)]
-    fn line(&mut self, mut line: &[u8]) -> Result<()> {
-        if self.crlf != Some(false) {
-            line = self.without_carriage_return(line)?;
-        }
+    fn line(&mut self, mut line: &[u8], ahead: &[u8]) -> Result<()> {
+        line = self.without_carriage_return(line)?;
         let Some(first) = line.iter().position(|&b| b == b'|') else {
             return self.error("no '|': expected thread|op(target)|location");
         };
@@ -263,7 +289,7 @@ impl Parser<'_> {
                 };
                 self.events.push_plain(thread, op, lock as u32, location);
             }
-            Word::Thread(op, target) => self.fork_or_join(thread, op, target, location)?,
+            Word::Thread(op, target) => self.fork_or_join(thread, op, target, location, ahead)?,
             Word::Branch(text) => {
                 let target = match text {
                     None => 0,
@@ -280,17 +306,21 @@ impl Parser<'_> {
         Ok(())
     }
 
+    /// Lines end all in LF or all in CR LF; the first one decides.
     fn without_carriage_return<'l>(&mut self, line: &'l [u8]) -> Result<&'l [u8]> {
-        let stripped = line.strip_suffix(b"\r");
+        let (stripped, open) = (line.strip_suffix(b"\r"), self.tables.layout.open_end);
         match (self.crlf, stripped) {
+            (_, Some(_)) if open => self.error("line ends in CR without LF"),
             (None, _) => {
                 self.crlf = Some(stripped.is_some());
                 self.tables.layout.crlf = stripped.is_some();
                 Ok(stripped.unwrap_or(line))
             }
-            (_, Some(stripped)) => Ok(stripped),
-            (_, None) if self.tables.layout.open_end => Ok(line),
-            (_, None) => self.error("line ends in LF alone although the lines before end in CR LF"),
+            (Some(true), Some(stripped)) => Ok(stripped),
+            (Some(false), None) => Ok(line),
+            (Some(true), None) if open => Ok(line),
+            (Some(true), None) => self.error("line ends in LF alone although the lines before end in CR LF"),
+            (Some(false), Some(_)) => self.error("line ends in CR LF although the lines before end in LF alone"),
         }
     }
 
@@ -338,11 +368,12 @@ impl Parser<'_> {
     }
 
     /// Public traces write `fork(124)` for thread `T124`. A target that no thread
-    /// column has shown, and that differs from the spelling of this column by a
-    /// prefix of letters, is taken for the thread with the column's spelling.
-    fn fork_or_join(&mut self, thread: ThreadId, op: Op, target: &[u8], location: LocId) -> Result<()> {
+    /// column shows, here or in the text that follows, is taken for a thread with the
+    /// same number and another prefix: one that the text ahead shows or, if there is
+    /// none, the one with the prefix of this line's thread.
+    fn fork_or_join(&mut self, thread: ThreadId, op: Op, target: &[u8], location: LocId, ahead: &[u8]) -> Result<()> {
         let Ok(spelled) = std::str::from_utf8(target) else { return self.not_text() };
-        let resolved = self.resolve(thread, spelled);
+        let resolved = self.resolve(thread, spelled, ahead);
         let (name, alias) = match &resolved {
             None => (spelled, 0),
             Some(name) => (name.as_str(), self.tables.intern(Space::Text, spelled) + 1),
@@ -355,30 +386,65 @@ impl Parser<'_> {
             ));
         }
         let child = self.tables.thread(name);
+        if self.in_column.get(child.index()) != Some(&true) {
+            self.named.push((child, self.line + 1, op == Op::Fork));
+        }
         let mut event = Event::new(thread, op, child.0);
         (event.aux, event.location) = (alias, location);
         self.events.push(event);
         Ok(())
     }
 
-    fn resolve(&self, thread: ThreadId, spelled: &str) -> Option<String> {
-        let known = self.tables.names(Space::Thread).find(spelled);
-        if known.is_some_and(|id| self.in_column.get(id) == Some(&true)) {
+    fn resolve(&self, thread: ThreadId, spelled: &str, ahead: &[u8]) -> Option<String> {
+        let in_column = |id: usize| self.in_column.get(id) == Some(&true);
+        // Seen in the column, named so by an earlier fork or join, or still to come: spelled right.
+        if self.tables.names(Space::Thread).find(spelled).is_some() || shows_thread(ahead, spelled.as_bytes()) {
             return None;
         }
+        let number = number_of(spelled);
+        if number.is_empty() {
+            return None;
+        }
+        let mut known = self.tables.names(Space::Thread).iter().enumerate();
+        let earlier = known.find(|(id, name)| in_column(*id) && number_of(name) == number);
+        if let Some((_, name)) = earlier {
+            return Some(name.to_owned());
+        }
+        if let Some(name) = thread_ahead(ahead, number) {
+            return Some(name);
+        }
+        // Nothing is known: one of the two spellings has no prefix, or they are different names.
         let column = self.tables.thread_name(thread);
-        let digits = |name: &str| name.trim_start_matches(|c: char| !c.is_ascii_digit()).to_owned();
-        let (number, own) = (digits(spelled), digits(column));
-        let numeric = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-        if !numeric(&number) || !numeric(&own) {
-            return None;
-        }
-        let prefix = &column[..column.len() - own.len()];
-        let name = format!("{prefix}{number}");
-        // One of the two spellings has no prefix; two different prefixes are two different names.
-        let other = &spelled[..spelled.len() - number.len()];
-        (name != spelled && (prefix.is_empty() || other.is_empty())).then_some(name)
+        let (prefix, other) = (prefix_of(column), prefix_of(spelled));
+        let numbered = !number_of(column).is_empty();
+        (numbered && prefix != other && (prefix.is_empty() || other.is_empty())).then(|| format!("{prefix}{number}"))
     }
+}
+
+/// The digits at the end of a thread's name, if the rest has none; else nothing.
+fn number_of(name: &str) -> &str {
+    let digits = name.trim_start_matches(|c: char| !c.is_ascii_digit());
+    if digits.bytes().all(|b| b.is_ascii_digit()) { digits } else { "" }
+}
+
+fn prefix_of(name: &str) -> &str {
+    &name[..name.len() - number_of(name).len()]
+}
+
+/// Whether a later line is by this thread.
+fn shows_thread(ahead: &[u8], name: &[u8]) -> bool {
+    let column = [b"\n", name, b"|"].concat();
+    memchr::memmem::find(ahead, &column).is_some()
+}
+
+/// The first thread ahead whose name ends in this number.
+fn thread_ahead(ahead: &[u8], number: &str) -> Option<String> {
+    let end = format!("{number}|");
+    memchr::memmem::find_iter(ahead, end.as_bytes()).find_map(|at| {
+        let start = memchr::memrchr(b'\n', &ahead[..at])? + 1;
+        let name = std::str::from_utf8(&ahead[start..at + number.len()]).ok()?;
+        (number_of(name) == number && !name.contains('|')).then(|| name.to_owned())
+    })
 }
 
 /// Writes STD.
@@ -519,8 +585,22 @@ mod tests {
         assert!(warnings[0].contains("line 1") && warnings[0].contains("T124"), "{warnings:?}");
         let (trace, warnings) = read("0|fork(T1)|a\n1|w(x)|b\n").unwrap();
         assert_eq!((trace.tables.thread_count(), warnings.len()), (2, 1));
-        let (trace, warnings) = read("main|fork(w1)|a\nw1|w(x)|b\n").unwrap();
-        assert_eq!((trace.tables.thread_count(), warnings.len()), (2, 0));
+        for (text, warned) in [
+            ("main|fork(w1)|a\nw1|w(x)|b\n", 0),
+            ("T1|fork(2)|a\n2|w(x)|b\n", 0),
+            ("main|fork(2)|a\nT2|w(x)|b\n", 1),
+            ("T1|fork(T2)|a\n2|w(x)|b\n", 1),
+            ("T1|fork(T2)|a\nT1|w(x)|b\nT1|join(T2)|c\n", 0),
+        ] {
+            let (trace, warnings) = read(text).unwrap();
+            assert_eq!((trace.tables.thread_count(), warnings.len()), (2, warned), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_join_of_a_thread_that_nobody_knows_is_pointed_out() {
+        let (_, warnings) = read("T1|fork(T2)|1\nT2|w(x)|2\nT1|join(TT)|3\n").unwrap();
+        assert!(warnings[0].contains("line 3") && warnings[0].contains("TT"), "{warnings:?}");
     }
 
     #[test]

@@ -58,6 +58,9 @@ pub struct Args {
     /// One finding per pair of events instead of per pair of locations
     #[arg(long)]
     all_pairs: bool,
+    /// Prove at most N races of each engine, the earliest ones, and count the others
+    #[arg(long, value_name = "N", default_value_t = Options::default().max_races)]
+    max_races: usize,
     /// Print witnesses in full, event by event
     #[arg(long)]
     full: bool,
@@ -124,6 +127,7 @@ fn options(context: &Context, args: &Args) -> Options {
         window: args.window.map(|events| usize::try_from(events).unwrap_or(usize::MAX)),
         budget: args.budget,
         all_pairs: args.all_pairs,
+        max_races: args.max_races,
         jobs: context.jobs,
         prove: true,
     }

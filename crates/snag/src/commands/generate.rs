@@ -92,6 +92,11 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
 
 fn shape(args: &Args) -> Result<Shape, String> {
     let sections = args.locks > 0 && args.nesting > 0;
+    let per_thread = args.threads.saturating_mul(args.local_variables.saturating_add(1));
+    let shared = args.variables.saturating_add(args.locks).saturating_add(args.locations);
+    if per_thread.saturating_add(shared) > 100_000_000 {
+        return Err("more than 100 million threads, locks, variables and locations".to_owned());
+    }
     if !sections && args.local_variables == 0 && args.racy == 0.0 {
         return Err("nothing to generate: no locks, no variables of threads' own and no racy accesses".to_owned());
     }
