@@ -5,7 +5,7 @@
 //! [`Level`]), and follows `docs/model.md` sentence by sentence.
 //!
 //! * [`search`]: all predictable races and deadlocks of a small trace;
-//! * [`reference`]: HB, SHB and FHB and their races, over all pairs of events;
+//! * [`mod@reference`]: HB, SHB and FHB and their races, over all pairs of events;
 //! * [`random`]: well-formed random traces of every kind, and a driver that shrinks what fails.
 
 pub mod random;

@@ -1,7 +1,7 @@
 //! Findings as one web page that needs nothing else: no scripts, no other files.
 //!
 //! The content is that of the text report. Whatever comes from a trace is escaped
-//! by [`Escaped`]; nothing else may put trace text into the page.
+//! by `Escaped`; nothing else may put trace text into the page.
 
 use crate::digest::{Goal, Row, digest};
 use crate::findings::{Findings, Report, Unread};

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! All numbers are little endian. The payloads are described in `docs/formats.md`, and written and read by the
-//! submodules [`columns`] (events) and [`entries`] (names, declarations, comments, index, end).
+//! submodules `columns` (events) and `entries` (names, declarations, comments, index, end).
 
 mod columns;
 mod entries;
