@@ -307,7 +307,7 @@ pub(crate) fn summary_line(trace: &Trace, report: &EngineReport, analysis: &Anal
 
 /// Said of an engine that was cut short.
 pub(crate) fn incomplete_line(report: &EngineReport) -> String {
-    format!("{}: cut short by a limit, the budget or an interrupt, so there may be more", report.engine.name())
+    format!("{}: stopped early, so there may be more", report.engine.name())
 }
 
 /// What one suppression took away.

@@ -104,7 +104,7 @@ fn a_budget_of_nothing_is_reported_as_incomplete() {
     let trace = folder.path("t.snag");
     snag(&["generate", "--events", "300000", "-o", &trace]).expect(0);
     let ran = snag(&["check", "--budget", "0", &trace]);
-    assert!(ran.stdout.contains("shb: cut short, so there may be more"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("shb: stopped early, so there may be more"), "{}", ran.stdout);
     let ran = snag(&["check", "--budget", "0", "--format", "json", &trace]);
     assert!(ran.stdout.contains("\"complete\": false"));
 }
