@@ -25,9 +25,11 @@ pub(crate) use write::takes_aux;
 /// The first line of every trace in this format.
 pub const FIRST_LINE: &str = "%snag 1";
 
-/// Whether `line` may stand between the events: it is blank or starts with `#`.
+/// Whether `line` may stand between the events: it is blank or starts with `#`, and does not end in a carriage return.
 pub fn is_comment(line: &str) -> bool {
-    !line.contains('\n') && (line.starts_with('#') || line.chars().all(|c| matches!(c, ' ' | '\t')))
+    !line.contains('\n')
+        && !line.ends_with('\r')
+        && (line.starts_with('#') || line.chars().all(|c| matches!(c, ' ' | '\t')))
 }
 
 /// The directives, in the order in which they are written unless the trace was read from a text with another order.

@@ -24,8 +24,6 @@ const TEXT: &[&str] = &[
     "%snag 1\nT|w(x)|",
     "%snag 1\r\n\r\n# c\r\nT|w(x)|\r\n \t \r\n#end\r\n",
     "%snag 1\r\nT|w(x)|a\r\nT|w(x)|b",
-    "%snag 1\r\nT|w(x)|a\r\nT|w(x)|b\r",
-    "%snag 1\nT|w(x)|a\r\n#x\r\n",
     "%snag 1\n# first\n%init x 5\n%lock \"a b\" plain\n\n%semaphore s 0\n%init 0x10:8 -1\n# last\nT|w(x)|\n",
     "%snag 1\n%init x 5\n%lock l plain\nT|w(x)|\n",
     "%snag 1\n%lock l plain\n%lock k plain\n%init x 5\n# c\nT|w(x)|\n#end",

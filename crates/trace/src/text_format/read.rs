@@ -133,17 +133,22 @@ impl State {
         Ok(())
     }
 
-    /// A last line without line end keeps its carriage return: there it is text.
+    /// Lines end all in LF or all in CR LF; the first one decides.
     fn without_carriage_return<'l>(&mut self, line: &'l [u8], ended: bool, tables: &mut Tables) -> Parsed<&'l [u8]> {
+        let stripped = line.strip_suffix(b"\r");
         if self.line == 0 && ended {
-            self.crlf = line.ends_with(b"\r");
+            self.crlf = stripped.is_some();
             tables.layout.crlf = self.crlf;
         }
-        match line.strip_suffix(b"\r") {
-            Some(stripped) if self.crlf && ended => Ok(stripped),
-            None if self.crlf && ended => Err("line ends in LF alone although the first line ends in CR LF".to_owned()),
-            _ => Ok(line),
-        }
+        let wrong = match stripped {
+            Some(_) if !ended => "line ends in CR without LF",
+            Some(stripped) if stripped.ends_with(b"\r") => "line ends in more than one CR",
+            Some(stripped) if self.crlf => return Ok(stripped),
+            Some(_) => "line ends in CR LF although the first line ends in LF alone",
+            None if self.crlf && ended => "line ends in LF alone although the first line ends in CR LF",
+            None => return Ok(line),
+        };
+        Err(wrong.to_owned())
     }
 
     fn directive(&mut self, line: &str, tables: &mut Tables) -> Parsed<()> {

@@ -207,8 +207,8 @@ fn event_line(out: &mut String, event: &Event, tables: &Tables) -> std::result::
     if thread.is_empty() || thread.starts_with(['#', '%']) || thread.contains(['|', '\n']) {
         return Err("a thread's name is empty, starts with '#' or '%', or holds '|' or a line end".to_owned());
     }
-    if location.contains(['|', '\n']) {
-        return Err("a location holds '|' or a line end".to_owned());
+    if location.contains(['|', '\n']) || location.ends_with('\r') {
+        return Err("a location holds '|' or a line end, or ends in a carriage return".to_owned());
     }
     if (event.value.is_some() && !event.op.is_access()) || (event.written.is_some() && event.op != Op::Rmw) {
         return Err(format!("'{}' has a value", event.op.word()));
