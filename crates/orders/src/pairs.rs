@@ -10,6 +10,7 @@ use crate::clocks::{Clocks, Slot, Time};
 use crate::run::{Kind, Memory, per_thread};
 use snag_trace::{Cells, EventId, LocId, Trace};
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// How much is named at the most.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +82,24 @@ fn place(trace: &Trace, event: EventId) -> u64 {
     }
 }
 
+/// Two numbers that are mostly small and dense need no strong hash.
+#[derive(Default)]
+struct PairHasher(u64);
+
+impl Hasher for PairHasher {
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(byte as u64));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(29) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
 /// A memory that also keeps every access to racy cells.
 pub(crate) struct Logged<'t, M> {
     inner: M,
@@ -91,7 +110,9 @@ pub(crate) struct Logged<'t, M> {
     logs: Vec<Vec<OfSlot>>,
     limits: Limits,
     floor: Time,
-    known: HashMap<(u64, u64), usize>,
+    known: HashMap<(u64, u64), usize, BuildHasherDefault<PairHasher>>,
+    /// Space for the racing accesses of the current one.
+    racing: Vec<(EventId, u64)>,
     found: Found,
     /// First cell of the current event.
     start: usize,
@@ -134,9 +155,21 @@ impl<'t, M: Memory> Logged<'t, M> {
             })
             .collect();
         let found = Found::nothing(true);
-        let known = HashMap::new();
-        let (on_the_way, patience) = (false, 0);
-        Logged { inner, trace, cells, log_of, logs, limits, floor: 0, known, found, start: 0, on_the_way, patience }
+        Logged {
+            inner,
+            trace,
+            cells,
+            log_of,
+            logs,
+            limits,
+            floor: 0,
+            known: HashMap::default(),
+            racing: Vec::new(),
+            found,
+            start: 0,
+            on_the_way: false,
+            patience: 0,
+        }
     }
 
     /// Names the pairs while it finds out which cells race.
@@ -195,7 +228,7 @@ impl<'t, M: Memory> Logged<'t, M> {
         let starts = cell == self.start;
         let known = clocks.of(slot);
         let event = EventId(time - 1);
-        let mut racing: Vec<(EventId, u64)> = Vec::new();
+        let mut racing = std::mem::take(&mut self.racing);
         for of in &self.logs[log as usize] {
             let since = known[of.slot as usize].max(self.floor);
             if of.slot == slot || of.latest <= since {
@@ -215,9 +248,10 @@ impl<'t, M: Memory> Logged<'t, M> {
             racing.extend(lone.map(|l| (EventId(l.0 - 1), 1)));
         }
         racing.sort_unstable();
-        for (first, count) in racing {
+        for (first, count) in racing.drain(..) {
             self.add(first, event, count);
         }
+        self.racing = racing;
         self.keep(log as usize, slot, time, kind, starts);
     }
 
