@@ -67,6 +67,20 @@ pub struct Clocks {
     ended: Vec<(Slot, Time)>,
 }
 
+/// The clocks of all threads, to look at.
+pub(crate) struct Now<'a> {
+    /// Slot of each thread; beyond `current` if it has none yet.
+    pub slot_of: &'a [Slot],
+    /// Current row of each slot.
+    pub current: &'a [u32],
+    /// To be set for a slot if its current row is kept in a stamp.
+    pub shared: &'a mut [bool],
+    /// Row after row.
+    pub times: &'a [Time],
+    /// How long a row is.
+    pub width: usize,
+}
+
 impl Clocks {
     /// Clocks for a trace with so many threads, of which few need be alive at once.
     pub fn new(threads: usize) -> Clocks {
@@ -124,6 +138,13 @@ impl Clocks {
     pub fn stamp(&mut self, slot: Slot, time: Time) -> Stamp {
         self.shared[slot as usize] = true;
         Stamp { slot, time, row: self.current[slot as usize] }
+    }
+
+    /// What the clocks are now, for a loop in which nobody learns anything.
+    #[inline(always)]
+    pub(crate) fn now(&mut self) -> Now<'_> {
+        let Clocks { slot_of, current, shared, times, width, .. } = self;
+        Now { slot_of, current, shared, times, width: *width }
     }
 
     /// The thread learns what a stamp knows. O(1) if it knows already: who knows

@@ -9,29 +9,54 @@
 //! Cost: one look at the cell and one at the thread's clock in the common case;
 //! 32 bytes a cell.
 
-use crate::clocks::{Clocks, Slot, Stamp, Time};
-use crate::run::{Kind, Memory};
+use crate::clocks::{Clocks, Now, Slot, Stamp, Time};
+use crate::run::{Accesses, Kind, Memory};
+use snag_trace::Op;
+use std::hint::select_unpredictable;
 
 /// The history of one cell.
 #[derive(Clone, Copy)]
 struct Cell {
-    /// Last plain write; the clock of its thread then, for SHB.
-    write_slot: Slot,
-    write_time: Time,
-    write_row: u32,
+    /// Last plain write.
+    write: Epoch,
     /// Last plain read.
-    read_slot: Slot,
-    read_time: Time,
+    read: Epoch,
+    /// The clock of the thread of the last plain write then, for SHB.
+    write_row: u32,
     /// Row with the last write of every thread if not all of them are before the last one; else 0.
     writes: u32,
     /// Row with the last read of every thread if not all of them are before the last one; else 0.
     reads: u32,
-    /// 1 + index into `atomics` if the cell was accessed atomically; else 0.
+    /// 1 + index into `atomics` if the cell was accessed atomically; else 0. Perhaps [`WATCHED`].
     atomics: u32,
 }
 
+/// No access to this cell is quick.
+const WATCHED: u32 = 1 << 31;
+
+impl Cell {
+    /// Where its atomic accesses are kept, if there were any.
+    fn atomics(&self) -> Option<usize> {
+        (self.atomics & !WATCHED).checked_sub(1).map(|index| index as usize)
+    }
+}
+
 const FRESH: Cell =
-    Cell { write_slot: 0, write_time: 0, write_row: 0, read_slot: 0, read_time: 0, writes: 0, reads: 0, atomics: 0 };
+    Cell { write: Epoch::NEVER, read: Epoch::NEVER, write_row: 0, writes: 0, reads: 0, atomics: 0 };
+
+/// The name of one event.
+#[derive(Clone, Copy)]
+struct Epoch {
+    /// Who.
+    slot: Slot,
+    /// When.
+    time: Time,
+}
+
+impl Epoch {
+    /// Before everything.
+    const NEVER: Epoch = Epoch { slot: 0, time: 0 };
+}
 
 /// What a cell needs beside its plain accesses.
 struct Atomics {
@@ -57,20 +82,20 @@ impl<const SHB: bool> Epochs<SHB> {
 
     /// Whether all accesses of an epoch or, if there is one, a row are known or out of the window.
     #[inline]
-    fn before(&self, clocks: &Clocks, slot: Slot, (last_slot, last): (Slot, Time), row: u32) -> bool {
+    fn before(&self, clocks: &Clocks, slot: Slot, last: Epoch, row: u32) -> bool {
         let known = clocks.of(slot);
         if row == 0 {
-            return known[last_slot as usize] >= last || last <= self.floor;
+            return known[last.slot as usize] >= last.time || last.time <= self.floor;
         }
         row_before(clocks.row(row), known, self.floor)
     }
 
     fn writes_before(&self, clocks: &Clocks, slot: Slot, cell: &Cell) -> bool {
-        self.before(clocks, slot, (cell.write_slot, cell.write_time), cell.writes)
+        self.before(clocks, slot, cell.write, cell.writes)
     }
 
     fn reads_before(&self, clocks: &Clocks, slot: Slot, cell: &Cell) -> bool {
-        self.before(clocks, slot, (cell.read_slot, cell.read_time), cell.reads)
+        self.before(clocks, slot, cell.read, cell.reads)
     }
 
     #[inline(never)]
@@ -78,12 +103,12 @@ impl<const SHB: bool> Epochs<SHB> {
         let cell = &mut self.cells[cell];
         if cell.reads != 0 {
             clocks.set(cell.reads, slot, time);
-        } else if !clocks.knows(slot, cell.read_slot, cell.read_time) {
+        } else if !clocks.knows(slot, cell.read.slot, cell.read.time) {
             cell.reads = clocks.new_row();
-            clocks.set(cell.reads, cell.read_slot, cell.read_time);
+            clocks.set(cell.reads, cell.read.slot, cell.read.time);
             clocks.set(cell.reads, slot, time);
         }
-        (cell.read_slot, cell.read_time) = (slot, time);
+        cell.read = Epoch { slot, time };
     }
 
     #[inline(never)]
@@ -94,35 +119,36 @@ impl<const SHB: bool> Epochs<SHB> {
         let cell = &mut self.cells[at];
         if reads_before {
             free(clocks, &mut cell.reads);
-            (cell.read_slot, cell.read_time) = (0, 0);
+            cell.read = Epoch::NEVER;
         }
         if writes_before {
             free(clocks, &mut cell.writes);
         } else {
             if cell.writes == 0 {
                 cell.writes = clocks.new_row();
-                clocks.set(cell.writes, cell.write_slot, cell.write_time);
+                clocks.set(cell.writes, cell.write.slot, cell.write.time);
             }
             clocks.set(cell.writes, slot, time);
         }
         let row = if SHB { clocks.stamp(slot, time).row } else { 0 };
-        (cell.write_slot, cell.write_time, cell.write_row) = (slot, time, row);
+        (cell.write, cell.write_row) = (Epoch { slot, time }, row);
     }
 
     fn atomics_of(&mut self, clocks: &mut Clocks, cell: usize) -> &mut Atomics {
         let cell = &mut self.cells[cell];
-        if cell.atomics == 0 {
-            let last = Stamp { slot: cell.write_slot, time: cell.write_time, row: cell.write_row };
+        let index = cell.atomics().unwrap_or_else(|| {
+            let last = Stamp { slot: cell.write.slot, time: cell.write.time, row: cell.write_row };
             self.atomics.push(Atomics { reads: clocks.new_row(), writes: clocks.new_row(), last });
-            cell.atomics = self.atomics.len() as u32;
-        }
-        &mut self.atomics[cell.atomics as usize - 1]
+            cell.atomics |= self.atomics.len() as u32;
+            self.atomics.len() - 1
+        });
+        &mut self.atomics[index]
     }
 
     fn last_write(&self, cell: &Cell) -> Stamp {
-        match cell.atomics.checked_sub(1) {
-            Some(index) => self.atomics[index as usize].last,
-            None => Stamp { slot: cell.write_slot, time: cell.write_time, row: cell.write_row },
+        match cell.atomics() {
+            Some(index) => self.atomics[index].last,
+            None => Stamp { slot: cell.write.slot, time: cell.write.time, row: cell.write_row },
         }
     }
 }
@@ -143,7 +169,7 @@ impl<const SHB: bool> Memory for Epochs<SHB> {
     fn races(&self, clocks: &Clocks, slot: Slot, cell: usize, kind: Kind) -> bool {
         let cell = &self.cells[cell];
         let floor = self.floor;
-        let atomics = cell.atomics.checked_sub(1).map(|i| &self.atomics[i as usize]);
+        let atomics = cell.atomics().map(|index| &self.atomics[index]);
         let known = clocks.of(slot);
         let atomic = |row: fn(&Atomics) -> u32| atomics.is_some_and(|a| !row_before(clocks.row(row(a)), known, floor));
         let writes = !self.writes_before(clocks, slot, cell);
@@ -168,8 +194,8 @@ impl<const SHB: bool> Memory for Epochs<SHB> {
             Kind::Read => self.note_read(clocks, slot, time, at),
             Kind::Write => {
                 self.note_write(clocks, slot, time, at);
-                if let Some(index) = self.cells[at].atomics.checked_sub(1) {
-                    self.atomics[index as usize].last = clocks.stamp(slot, time);
+                if let Some(index) = self.cells[at].atomics() {
+                    self.atomics[index].last = clocks.stamp(slot, time);
                 }
             }
             Kind::AtomicRead => {
@@ -187,38 +213,34 @@ impl<const SHB: bool> Memory for Epochs<SHB> {
         }
     }
 
-    #[inline(always)]
-    fn quick_read(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, at: usize) -> bool {
-        let cell = &mut self.cells[at];
-        let known = clocks.of(slot);
-        let plain = cell.writes | cell.reads | cell.atomics == 0;
-        if plain
-            && known[cell.write_slot as usize] >= cell.write_time
-            && known[cell.read_slot as usize] >= cell.read_time
-        {
-            (cell.read_slot, cell.read_time) = (slot, time);
-            return true;
+    /// Reads and writes take the same path: which of the two comes next is hard to predict.
+    fn quick_accesses(&mut self, clocks: &mut Clocks, accesses: Accesses) -> usize {
+        let Now { slot_of, current, shared, times, width } = clocks.now();
+        let cells = &mut self.cells[..];
+        for (i, ((&op, thread), &target)) in accesses.iter().enumerate() {
+            let slot = slot_of[thread.index()];
+            let (true, Some(&row)) = (op.is_plain_access(), current.get(slot as usize)) else { return i };
+            let cell = &mut cells[target as usize];
+            let known = &times[row as usize * width..][..width];
+            let plain = cell.writes | cell.reads | cell.atomics == 0;
+            let ordered = (known[cell.write.slot as usize] >= cell.write.time)
+                & (known[cell.read.slot as usize] >= cell.read.time);
+            if !(plain & ordered) {
+                return i;
+            }
+            let (own, writes) = (Epoch { slot, time: accesses.time + i as Time }, op == Op::Write);
+            cell.read = select_unpredictable(writes, Epoch::NEVER, own);
+            cell.write = select_unpredictable(writes, own, cell.write);
+            if SHB {
+                cell.write_row = select_unpredictable(writes, row, cell.write_row);
+                shared[slot as usize] |= writes;
+            }
         }
-        false
+        accesses.len()
     }
 
-    #[inline(always)]
-    fn quick_write(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, at: usize) -> bool {
-        let cell = &mut self.cells[at];
-        let known = clocks.of(slot);
-        let plain = cell.writes | cell.reads | cell.atomics == 0;
-        if plain
-            && known[cell.write_slot as usize] >= cell.write_time
-            && known[cell.read_slot as usize] >= cell.read_time
-        {
-            (cell.read_slot, cell.read_time) = (0, 0);
-            (cell.write_slot, cell.write_time) = (slot, time);
-            if SHB {
-                cell.write_row = clocks.stamp(slot, time).row;
-            }
-            return true;
-        }
-        false
+    fn watch(&mut self, cell: usize) {
+        self.cells[cell].atomics |= WATCHED;
     }
 
     fn start_window(&mut self, time: Time) {

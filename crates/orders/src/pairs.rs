@@ -7,7 +7,7 @@
 //! of these events, taken in a last pass, are the schedule that proves the race.
 
 use crate::clocks::{Clocks, Slot, Time};
-use crate::run::{Kind, Memory, per_thread};
+use crate::run::{Accesses, Kind, Memory, per_thread};
 use snag_trace::{Cells, EventId, LocId, Trace};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -76,7 +76,7 @@ impl Found {
 
 /// A location as a number; an event without one is a place of its own.
 fn place(trace: &Trace, event: EventId) -> u64 {
-    match trace.events.locations()[event.index()] {
+    match trace.events.location(event.index()) {
         LocId::NONE => 1 << 32 | event.0 as u64,
         location => location.0 as u64,
     }
@@ -143,17 +143,14 @@ struct Group {
 }
 
 impl<'t, M: Memory> Logged<'t, M> {
-    pub fn new(inner: M, trace: &'t Trace, cells: &'t Cells, racy: &[bool], limits: Limits) -> Self {
+    pub fn new(mut inner: M, trace: &'t Trace, cells: &'t Cells, racy: &[bool], limits: Limits) -> Self {
         let mut logs = Vec::new();
-        let log_of = racy
-            .iter()
-            .map(|&racy| {
-                if racy {
-                    logs.push(Vec::new());
-                }
-                if racy { logs.len() as u32 } else { 0 }
-            })
-            .collect();
+        let mut log_of = vec![0; racy.len()];
+        for (cell, _) in racy.iter().enumerate().filter(|(_, racy)| **racy) {
+            logs.push(Vec::new());
+            log_of[cell] = logs.len() as u32;
+            inner.watch(cell);
+        }
         let found = Found::nothing(true);
         Logged {
             inner,
@@ -200,6 +197,7 @@ impl<'t, M: Memory> Logged<'t, M> {
         self.patience -= before;
         self.logs.push(Vec::new());
         self.log_of[cell] = self.logs.len() as u32;
+        self.inner.watch(cell);
         let targets = &self.trace.events.targets()[..before];
         for (block, chunk) in targets.chunks(64).enumerate() {
             // Without an early end, so that the comparison is vectorised.
@@ -279,7 +277,7 @@ impl<'t, M: Memory> Logged<'t, M> {
         });
         let of = &mut log[at];
         of.latest = time;
-        let location = self.trace.events.locations()[time as usize - 1];
+        let location = self.trace.events.location(time as usize - 1);
         if location == LocId::NONE {
             return of.lone.push((time, kind, starts));
         }
@@ -329,14 +327,8 @@ impl<M: Memory> Memory for Logged<'_, M> {
         races
     }
 
-    #[inline(always)]
-    fn quick_read(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize) -> bool {
-        self.log_of[cell] == 0 && self.inner.quick_read(clocks, slot, time, cell)
-    }
-
-    #[inline(always)]
-    fn quick_write(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize) -> bool {
-        self.log_of[cell] == 0 && self.inner.quick_write(clocks, slot, time, cell)
+    fn quick_accesses(&mut self, clocks: &mut Clocks, accesses: Accesses) -> usize {
+        self.inner.quick_accesses(clocks, accesses)
     }
 
     fn start_window(&mut self, time: Time) {
@@ -399,19 +391,16 @@ impl<M: Memory> Memory for Capture<M> {
     }
 
     fn access(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize, kind: Kind) -> bool {
+        self.arrive(clocks, slot, time);
         self.inner.access(clocks, slot, time, cell, kind)
     }
 
-    #[inline(always)]
-    fn quick_read(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize) -> bool {
-        self.arrive(clocks, slot, time);
-        self.inner.quick_read(clocks, slot, time, cell)
-    }
-
-    #[inline(always)]
-    fn quick_write(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize) -> bool {
-        self.arrive(clocks, slot, time);
-        self.inner.quick_write(clocks, slot, time, cell)
+    fn quick_accesses(&mut self, clocks: &mut Clocks, accesses: Accesses) -> usize {
+        let before_wanted = match self.wanted.get(self.next) {
+            Some(&wanted) => (wanted + 1).saturating_sub(accesses.time) as usize,
+            None => accesses.len(),
+        };
+        self.inner.quick_accesses(clocks, accesses.up_to(before_wanted.min(accesses.len())))
     }
 
     fn start_window(&mut self, time: Time) {

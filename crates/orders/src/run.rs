@@ -9,7 +9,7 @@ use crate::forced::Forced;
 use crate::pairs::{Capture, Found, Limits, Logged};
 use crate::sync::Sync;
 use crate::vectors::Vectors;
-use snag_trace::{Cells, EventId, Op, Trace};
+use snag_trace::{Cells, EventId, LockId, Op, ThreadId, Trace};
 
 /// The partial orders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,6 +75,41 @@ impl Kind {
     }
 }
 
+/// Events some of which may be plain accesses.
+#[derive(Clone, Copy)]
+pub(crate) struct Accesses<'t> {
+    ops: &'t [Op],
+    threads: &'t [ThreadId],
+    targets: &'t [u32],
+    /// Time of the first one.
+    pub time: Time,
+}
+
+impl<'t> Accesses<'t> {
+    fn of(trace: &'t Trace, from: usize, to: usize) -> Accesses<'t> {
+        let events = &trace.events;
+        let (ops, threads) = (&events.ops()[from..to], &events.threads()[from..to]);
+        Accesses { ops, threads, targets: &events.targets()[from..to], time: from as Time + 1 }
+    }
+
+    /// How many events these are.
+    pub fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// The first ones.
+    pub fn up_to(self, len: usize) -> Accesses<'t> {
+        let Accesses { ops, threads, targets, time } = self;
+        Accesses { ops: &ops[..len], threads: &threads[..len], targets: &targets[..len], time }
+    }
+
+    /// Operation, thread and target of each.
+    #[inline(always)]
+    pub fn iter(&self) -> impl Iterator<Item = ((&'t Op, &'t ThreadId), &'t u32)> {
+        self.ops.iter().zip(self.threads).zip(self.targets)
+    }
+}
+
 /// What is remembered of accesses, cell by cell.
 pub(crate) trait Memory {
     /// Whether an access would race with an earlier one. The thread's clock holds
@@ -99,17 +134,14 @@ pub(crate) trait Memory {
         races
     }
 
-    /// Performs a plain read if that is quick and shows at once that nothing races.
-    #[inline(always)]
-    fn quick_read(&mut self, _clocks: &mut Clocks, _slot: Slot, _time: Time, _cell: usize) -> bool {
-        false
+    /// Performs plain reads and writes, each of a cell that is its target, up to the first event that is something else
+    /// or where it is not quick or not clear at once that nothing races. How many that were.
+    fn quick_accesses(&mut self, _clocks: &mut Clocks, _accesses: Accesses) -> usize {
+        0
     }
 
-    /// Performs a plain write if that is quick and shows at once that nothing races.
-    #[inline(always)]
-    fn quick_write(&mut self, _clocks: &mut Clocks, _slot: Slot, _time: Time, _cell: usize) -> bool {
-        false
-    }
+    /// Accesses to this cell are not quick any more.
+    fn watch(&mut self, _cell: usize) {}
 
     /// From here on, accesses up to `time` count no more as racing.
     fn start_window(&mut self, time: Time);
@@ -272,7 +304,7 @@ fn logged<M: Memory>(
 pub(crate) fn per_thread(clocks: &Clocks, slot: Slot, time: Time, threads: usize) -> Vec<EventId> {
     let known = clocks.of(slot);
     (0..threads)
-        .map(|thread| match clocks.slot_if_seen(snag_trace::ThreadId::new(thread)) {
+        .map(|thread| match clocks.slot_if_seen(ThreadId::new(thread)) {
             None => EventId(0),
             Some(own) if own == slot => EventId(time - 1),
             Some(other) => EventId(known[other as usize]),
@@ -322,9 +354,9 @@ impl<'t, M: Memory> Pass<'t, M> {
                 }
             }
             if simple {
-                self.stretch::<true>(from, to, &mut found)
+                self.simple_stretch(from, to, &mut found)
             } else {
-                self.stretch::<false>(from, to, &mut found)
+                self.stretch(from, to, &mut found)
             }
             if self.clocks.wants_collection() {
                 let (sync, memory) = (&self.sync, &self.memory);
@@ -348,43 +380,50 @@ impl<'t, M: Memory> Pass<'t, M> {
         let threads = self.trace.tables.thread_count();
         (0..self.trace.len())
             .map(|number| {
-                self.stretch::<false>(number, number + 1, &mut found);
+                self.stretch(number, number + 1, &mut found);
                 let slot = self.clocks.slot(self.trace.events.threads()[number]);
                 per_thread(&self.clocks, slot, number as Time + 2, threads)
             })
             .collect()
     }
 
-    /// `SIMPLE` as in [`Pass::is_simple`].
-    fn stretch<const SIMPLE: bool>(&mut self, from: usize, to: usize, found: &mut Warnings) {
-        let ops = &self.trace.events.ops()[from..to];
-        let threads = &self.trace.events.threads()[from..to];
-        let targets = &self.trace.events.targets()[from..to];
-        for (i, ((&op, &thread), &target)) in ops.iter().zip(threads).zip(targets).enumerate() {
-            let number = from + i;
-            let time = number as Time + 1;
-            let slot = self.clocks.slot(thread);
-            let cell = target as usize;
+    /// For a trace that [`Pass::is_simple`].
+    fn simple_stretch(&mut self, from: usize, to: usize, found: &mut Warnings) {
+        let mut number = from;
+        loop {
+            number += self.memory.quick_accesses(&mut self.clocks, Accesses::of(self.trace, number, to));
+            if number == to {
+                break;
+            }
+            let events = &self.trace.events;
+            let (op, target) = (events.ops()[number], events.targets()[number]);
+            let slot = self.clocks.slot(events.threads()[number]);
+            let (time, cell) = (number as Time + 1, target as usize);
             let races = match op {
-                Op::Read if SIMPLE => {
-                    !self.memory.quick_read(&mut self.clocks, slot, time, cell)
-                        && self.memory.access(&mut self.clocks, slot, time, cell, Kind::Read)
+                Op::Read => self.memory.access(&mut self.clocks, slot, time, cell, Kind::Read),
+                Op::Write => self.memory.access(&mut self.clocks, slot, time, cell, Kind::Write),
+                Op::Acquire => {
+                    self.sync.acquire(&mut self.clocks, slot, LockId(target));
+                    false
                 }
-                Op::Write if SIMPLE => {
-                    !self.memory.quick_write(&mut self.clocks, slot, time, cell)
-                        && self.memory.access(&mut self.clocks, slot, time, cell, Kind::Write)
-                }
-                Op::Acquire | Op::Release if SIMPLE => {
-                    let event = snag_trace::events::Event::new(thread, op, target);
-                    self.sync.event(&mut self.clocks, slot, number, &event);
+                Op::Release => {
+                    self.sync.release(&mut self.clocks, slot, time, LockId(target));
                     false
                 }
                 _ => self.any_event(slot, number, found),
             };
             if races {
-                if SIMPLE && Kind::of(op).is_some() {
-                    found.racy[cell] = true;
-                }
+                found.racy[cell] = true;
+                found.events.push(EventId(number as u32));
+            }
+            number += 1;
+        }
+    }
+
+    fn stretch(&mut self, from: usize, to: usize, found: &mut Warnings) {
+        for number in from..to {
+            let slot = self.clocks.slot(self.trace.events.threads()[number]);
+            if self.any_event(slot, number, found) {
                 found.events.push(EventId(number as u32));
             }
         }

@@ -8,7 +8,7 @@
 use crate::clocks::{Clocks, Slot, Stamp, Time};
 use crate::methods::Methods;
 use snag_trace::events::Event;
-use snag_trace::{BarrierId, Cells, LockId, Op, Ops, ThreadId, Trace};
+use snag_trace::{BarrierId, Cells, LockId, Op, ThreadId, Trace};
 
 /// Synchronisation clocks of one pass over a trace.
 pub(crate) struct Sync {
@@ -68,7 +68,7 @@ struct Heap {
 
 impl Sync {
     pub fn new(trace: &Trace, cells: &Cells) -> Sync {
-        let ops = Ops::of(trace.events.ops());
+        let ops = cells.ops();
         let count = |space| trace.tables.names(space).len();
         let atomics = ops.any(&[Op::AtomicRead, Op::AtomicWrite, Op::Rmw]);
         let parties = |i| trace.tables.barrier_parties(BarrierId::new(i));
@@ -163,8 +163,8 @@ impl Sync {
         match event.op {
             Op::Acquire => self.acquire(clocks, slot, LockId(event.target)),
             Op::WaitEnd => self.acquire(clocks, slot, LockId(event.aux)),
-            Op::Release => self.locks[event.target as usize].released = clocks.stamp(slot, time),
-            Op::WaitBegin => self.locks[event.aux as usize].released = clocks.stamp(slot, time),
+            Op::Release => self.release(clocks, slot, time, LockId(event.target)),
+            Op::WaitBegin => self.release(clocks, slot, time, LockId(event.aux)),
             Op::ReadAcquire => clocks.join(slot, self.locks[event.target as usize].released),
             Op::ReadRelease => {
                 let lock = &mut self.locks[event.target as usize];
@@ -208,7 +208,9 @@ impl Sync {
         }
     }
 
-    fn acquire(&mut self, clocks: &mut Clocks, slot: Slot, lock: LockId) {
+    /// `acquire`, and the end of a wait.
+    #[inline]
+    pub fn acquire(&mut self, clocks: &mut Clocks, slot: Slot, lock: LockId) {
         let lock = &mut self.locks[lock.index()];
         clocks.join(slot, lock.released);
         if lock.readers != 0 {
@@ -217,6 +219,12 @@ impl Sync {
             clocks.free_row(lock.readers);
             lock.readers = 0;
         }
+    }
+
+    /// `release`, and the beginning of a wait.
+    #[inline]
+    pub fn release(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, lock: LockId) {
+        self.locks[lock.index()].released = clocks.stamp(slot, time);
     }
 
     /// All events of the joined thread are before `time`.

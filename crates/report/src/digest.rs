@@ -10,7 +10,7 @@
 //! dozens of rows are kept, however long it is.
 
 use snag_schedule::Schedule;
-use snag_trace::{EventId, LockId, Op, Tables, ThreadId, Trace, VarId, Variable};
+use snag_trace::{EventId, LockId, Op, Ops, Tables, ThreadId, Trace, VarId, Variable};
 
 /// One row of a witness as it is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,12 +58,18 @@ pub fn digest(trace: &Trace, witness: &Schedule, goal: &Goal) -> Vec<Row> {
             n => rows.push(Row::Gap(n)),
         };
     };
+    let mut looked_for = walk.looked_for();
     for _ in 0..LOOK_BACK {
-        if walk.satisfied() {
+        if looked_for == Ops::default() {
             break;
         }
         let Some(event) = rest.next() else { break };
-        if walk.keeps(event) {
+        let keeps = looked_for.has(trace.events.ops()[event.index()]) && {
+            let keeps = walk.keeps(event);
+            looked_for = walk.looked_for();
+            keeps
+        };
+        if keeps {
             close(&mut rows, &mut gap, last_skipped);
             rows.push(Row::Event(event));
         } else {
@@ -71,8 +77,9 @@ pub fn digest(trace: &Trace, witness: &Schedule, goal: &Goal) -> Vec<Row> {
             last_skipped = event;
         }
     }
-    for event in rest {
-        gap += 1;
+    if let Some(event) = rest.next() {
+        gap += 1 + rest.count() as u64;
+        // Shown only if the gap is of one event, and then it is this one.
         last_skipped = event;
     }
     close(&mut rows, &mut gap, last_skipped);
@@ -81,15 +88,44 @@ pub fn digest(trace: &Trace, witness: &Schedule, goal: &Goal) -> Vec<Row> {
 }
 
 /// The events of a witness from the last to the first.
-fn backwards<'a>(trace: &'a Trace, witness: &'a Schedule) -> Box<dyn Iterator<Item = EventId> + 'a> {
+fn backwards<'a>(trace: &'a Trace, witness: &'a Schedule) -> Backwards<'a> {
     match witness {
-        Schedule::List(events) => Box::new(events.iter().rev().copied()),
+        Schedule::List(events) => Backwards { threads: &[], ends: &[], rest: events },
         Schedule::Prefixes(ends) => {
             let last = ends.iter().map(|end| end.index()).max().unwrap_or(0);
-            let threads = &trace.events.threads()[..last];
-            let inside = move |&i: &usize| i < ends[threads[i].index()].index();
-            Box::new((0..last).rev().filter(inside).map(EventId::new))
+            Backwards { threads: &trace.events.threads()[..last], ends, rest: &[] }
         }
+    }
+}
+
+struct Backwards<'a> {
+    /// Threads of the events before the one that was handed out last, if the witness is made of prefixes.
+    threads: &'a [ThreadId],
+    ends: &'a [EventId],
+    /// What was not handed out yet, if the witness is a list.
+    rest: &'a [EventId],
+}
+
+impl Iterator for Backwards<'_> {
+    type Item = EventId;
+
+    fn next(&mut self) -> Option<EventId> {
+        while let Some((thread, before)) = self.threads.split_last() {
+            self.threads = before;
+            let event = EventId::new(before.len());
+            if event < self.ends[thread.index()] {
+                return Some(event);
+            }
+        }
+        let (event, before) = self.rest.split_last()?;
+        self.rest = before;
+        Some(*event)
+    }
+
+    fn count(self) -> usize {
+        // Without a branch per event.
+        let inside = |(i, thread): (usize, &ThreadId)| (EventId::new(i) < self.ends[thread.index()]) as usize;
+        self.rest.len() + self.threads.iter().enumerate().map(inside).sum::<usize>()
     }
 }
 
@@ -152,8 +188,14 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn satisfied(&self) -> bool {
-        self.wants.is_empty() && self.threads.iter().all(|&(_, tail, syncs)| tail == 0 && syncs == 0)
+    /// The operations of events that may be kept from here on; none if there are no more such events.
+    fn looked_for(&self) -> Ops {
+        let of_threads = self.threads.iter().map(|&(_, tail, syncs)| match (tail, syncs) {
+            (0, 0) => Ops::default(),
+            (0, _) => Ops::of(&Op::ALL.map(|op| if synchronises(op) { op } else { Op::Acquire })),
+            _ => Ops::ALL,
+        });
+        of_threads.chain(self.wants.iter().map(|want| want.ops())).fold(Ops::default(), Ops::or)
     }
 
     fn keeps(&mut self, id: EventId) -> bool {
@@ -201,6 +243,18 @@ impl<'a> Walk<'a> {
 }
 
 impl Want {
+    /// The operations of events that may answer it.
+    fn ops(self) -> Ops {
+        match self {
+            Want::Fork(_) => Ops::of(&[Op::Fork]),
+            Want::Held(..) => Ops::of(&[Op::Acquire, Op::ReadAcquire, Op::WaitEnd]),
+            Want::Release(..) => Ops::of(&[Op::Release, Op::ReadRelease, Op::WaitBegin]),
+            Want::Seen(..) | Want::LastWrite(_) => Ops::of(&[Op::Write, Op::AtomicWrite, Op::Rmw]),
+            Want::Post(..) => Ops::of(&[Op::SemPost]),
+            Want::Last(_) | Want::Exactly(_) => Ops::ALL,
+        }
+    }
+
     fn answer(self, trace: &Trace, id: EventId) -> Answer {
         let events = &trace.events;
         let (op, thread, target) =

@@ -11,7 +11,7 @@ use crate::memory::{Initial, Seen};
 use crate::missing::MissingMethods;
 use crate::source::Source;
 use crate::violation::{ScheduleRule, Violation};
-use snag_trace::{Cells, EventId, Op, Ops, Space, ThreadId, Trace, VarId};
+use snag_trace::{Cells, EventId, Op, Space, ThreadId, Trace, VarId};
 use std::collections::HashMap;
 
 /// In place of a thread's next event: it has none left. Larger than every event.
@@ -54,13 +54,20 @@ pub(crate) struct Facts<'t> {
 impl<'t> Facts<'t> {
     /// Looks at a well-formed trace, for schedules of events before `end`.
     pub fn new(trace: &'t Trace, cells: &'t Cells, end: usize) -> Facts<'t> {
-        let ops = Ops::of(trace.events.ops());
+        let ops = cells.ops();
         let has = |op: Op| ops.any(&[op]);
         let mut next = vec![DONE; end];
         let mut first = vec![DONE; trace.tables.thread_count()];
         let (threads, rest) = trace.events.threads().split_at(end);
-        for (index, thread) in rest.iter().enumerate().rev() {
-            first[thread.index()] = EventId::new(end + index);
+        let mut missing = first.len();
+        for (index, thread) in rest.iter().enumerate() {
+            if first[thread.index()] == DONE {
+                first[thread.index()] = EventId::new(end + index);
+                missing -= 1;
+                if missing == 0 {
+                    break;
+                }
+            }
         }
         for (index, thread) in threads.iter().enumerate().rev() {
             next[index] = std::mem::replace(&mut first[thread.index()], EventId::new(index));

@@ -17,5 +17,5 @@ mod source;
 mod violation;
 
 pub use checker::Checker;
-pub use schedule::{Level, Schedule};
+pub use schedule::{Iter, Level, Schedule};
 pub use violation::{ScheduleRule, Violation};

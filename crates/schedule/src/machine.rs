@@ -15,6 +15,7 @@ use crate::source::{Source, Sources};
 use crate::violation::{ScheduleRule, Violation};
 use snag_trace::{EventId, LockId, Op, Space, ThreadId};
 use std::collections::HashMap;
+use std::hint::select_unpredictable;
 
 pub(crate) type Check = Result<(), Violation>;
 
@@ -25,6 +26,8 @@ pub(crate) struct Machine<'f> {
     /// How many events have been executed.
     steps: usize,
     threads: Vec<Thread>,
+    /// Whether every variable is a cell of its own and none is heap.
+    simple_memory: bool,
     memory: Sources,
     locks: Locks,
     semaphores: Vec<i64>,
@@ -78,6 +81,7 @@ impl<'f> Machine<'f> {
             level: if level == Level::Control && !facts.has_branches { Level::Value } else { level },
             steps: 0,
             threads: facts.first.iter().zip(&facts.fork).map(start).collect(),
+            simple_memory: facts.heap.is_none() && facts.cells.are_variables(),
             memory: Sources::new(facts.cells.count()),
             locks: Locks::new(tables.lock_count(), facts.has_read_locks),
             semaphores: facts.semaphores.clone(),
@@ -115,6 +119,9 @@ impl<'f> Machine<'f> {
         }
         self.steps += 1;
         let target = events.targets()[index];
+        if self.simple_memory & op.is_plain_access() {
+            return self.simple_access(id, thread, target, op == Op::Write);
+        }
         match op {
             Op::Read | Op::AtomicRead => self.read(id, thread, target),
             Op::Write | Op::AtomicWrite => self.write(id, thread, target),
@@ -177,6 +184,18 @@ impl<'f> Machine<'f> {
     }
 
     // Reads and writes.
+
+    /// What [`Machine::read`] and [`Machine::write`] do, for memory that is not heap and where a variable is a cell.
+    /// Both take the same path, because which of the two comes next is hard to predict.
+    #[inline(always)]
+    fn simple_access(&mut self, id: EventId, thread: ThreadId, target: u32, writes: bool) -> Check {
+        let cell = target as usize;
+        let found = self.memory.get(cell);
+        let known = self.threads[thread.index()].misread.is_none();
+        let written = if known { Source::write(id) } else { Source::UNKNOWN };
+        self.memory.set(cell, select_unpredictable(writes, written, found));
+        if writes | (found == self.facts.seen.by_simple(id)) { Ok(()) } else { self.read(id, thread, target) }
+    }
 
     #[inline(always)]
     fn read(&mut self, id: EventId, thread: ThreadId, target: u32) -> Check {

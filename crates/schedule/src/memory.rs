@@ -1,8 +1,9 @@
 //! What the reads of a trace saw: which write, and which initial memory.
 
 use crate::source::{Source, Sources};
-use snag_trace::{Cells, EventId, Trace, VarId, Variable};
+use snag_trace::{Cells, EventId, Op, Trace, VarId, Variable};
 use std::collections::HashMap;
+use std::hint::select_unpredictable;
 
 /// The write that each read saw, cell by cell.
 pub(crate) struct Seen {
@@ -20,6 +21,14 @@ impl Seen {
         let mut start = Vec::new();
         let mut sources = Vec::with_capacity(if cells.are_variables() { end } else { 0 });
         for (index, (&op, &target)) in trace.events.ops()[..end].iter().zip(trace.events.targets()).enumerate() {
+            if cells.are_variables() & op.is_plain_access() {
+                // Both take the same path, because which of the two comes next is hard to predict.
+                let (seen, writes) = (last.get(target as usize), op == Op::Write);
+                sources.push(seen);
+                let written = Source::write(EventId::new(index));
+                last.set(target as usize, select_unpredictable(writes, written, seen));
+                continue;
+            }
             if cells.are_variables() {
                 sources.push(if op.reads() { last.get(target as usize) } else { Source::INITIAL });
             } else {
@@ -35,6 +44,12 @@ impl Seen {
             }
         }
         Seen { start, sources }
+    }
+
+    /// What a read saw if every event has one cell.
+    #[inline(always)]
+    pub fn by_simple(&self, read: EventId) -> Source {
+        self.sources[read.index()]
     }
 
     /// What the read `index` saw, in each of its so many cells.

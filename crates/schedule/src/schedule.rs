@@ -1,4 +1,4 @@
-use snag_trace::{EventId, Trace};
+use snag_trace::{EventId, ThreadId, Trace};
 use std::fmt;
 use std::str::FromStr;
 
@@ -54,15 +54,47 @@ pub enum Schedule {
 
 impl Schedule {
     /// The events in order.
-    pub fn iter<'a>(&'a self, trace: &'a Trace) -> Box<dyn Iterator<Item = EventId> + 'a> {
+    pub fn iter<'a>(&'a self, trace: &'a Trace) -> Iter<'a> {
         match self {
-            Schedule::List(events) => Box::new(events.iter().copied()),
+            Schedule::List(events) => Iter::List(events.iter()),
             Schedule::Prefixes(ends) => {
                 let last = ends.iter().map(|e| e.index()).max().unwrap_or(0);
-                let threads = &trace.events.threads()[..last];
-                let inside = move |&(i, t): &(usize, &snag_trace::ThreadId)| i < ends[t.index()].index();
-                Box::new(threads.iter().enumerate().filter(inside).map(|(i, _)| EventId::new(i)))
+                Iter::Prefixes { ends, threads: &trace.events.threads()[..last], next: 0 }
             }
+        }
+    }
+}
+
+/// The events of a schedule; see [`Schedule::iter`].
+pub enum Iter<'a> {
+    /// Of a list.
+    List(std::slice::Iter<'a, EventId>),
+    /// Of prefixes.
+    Prefixes {
+        /// Where the prefixes end, by thread.
+        ends: &'a [EventId],
+        /// The threads of the trace's events, up to the last end.
+        threads: &'a [ThreadId],
+        /// The first event that was not looked at yet.
+        next: usize,
+    },
+}
+
+impl Iterator for Iter<'_> {
+    type Item = EventId;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<EventId> {
+        match self {
+            Iter::List(events) => events.next().copied(),
+            Iter::Prefixes { ends, threads, next } => loop {
+                let event = EventId::new(*next);
+                let thread = threads.get(*next)?;
+                *next += 1;
+                if event < ends[thread.index()] {
+                    return Some(event);
+                }
+            },
         }
     }
 }

@@ -17,6 +17,8 @@ use std::ops::Range;
 #[derive(Clone, Debug)]
 pub struct Cells {
     count: usize,
+    /// The operations of the trace.
+    ops: Ops,
     /// `None` if cells are variables.
     map: Option<Map>,
 }
@@ -41,11 +43,16 @@ const NO_ALLOCATION: u32 = 0;
 impl Cells {
     /// Cuts the memory of a well-formed trace into cells.
     pub fn of(trace: &Trace) -> Cells {
-        let heap = Ops::of(trace.events.ops()).any(&[Op::Alloc, Op::Free]);
-        if !heap && !trace.tables.has_ranges() {
-            return Cells { count: trace.tables.variable_count(), map: None };
+        let ops = Ops::of(trace.events.ops());
+        if !ops.any(&[Op::Alloc, Op::Free]) && !trace.tables.has_ranges() {
+            return Cells { count: trace.tables.variable_count(), ops, map: None };
         }
-        Cells::cut(trace)
+        Cells { ops, ..Cells::cut(trace) }
+    }
+
+    /// The operations that occur in the trace: whoever needs the cells mostly needs to know these, too.
+    pub fn ops(&self) -> Ops {
+        self.ops
     }
 
     /// Number of cells; cell ids are below it.
@@ -223,7 +230,7 @@ impl Map {
             spans.push((0, 0));
             allocation_of_span.push(NO_ALLOCATION);
         }
-        Cells { count: extent.len(), map: Some(Map { span, spans, extent, allocation, allocation_of_span }) }
+        Cells { count: extent.len(), ops: Ops::default(), map: Some(Map { span, spans, extent, allocation, allocation_of_span }) }
     }
 }
 

@@ -19,6 +19,7 @@
 //! | mark | text | – |
 
 use crate::ids::*;
+use crate::narrow::Narrow;
 use crate::op::{MemoryOrder, Op};
 
 /// One event, gathered from the columns.
@@ -90,7 +91,7 @@ pub struct Events {
     op: Vec<Op>,
     thread: Vec<ThreadId>,
     target: Vec<u32>,
-    location: Vec<LocId>,
+    location: Narrow,
     /// Empty, or as long as `op`.
     aux: Vec<u32>,
     /// Empty, or as long as `op`; meaningful where `known` says so.
@@ -106,7 +107,7 @@ pub(crate) struct Columns<'a> {
     pub(crate) op: &'a mut Vec<Op>,
     pub(crate) thread: &'a mut Vec<ThreadId>,
     pub(crate) target: &'a mut Vec<u32>,
-    pub(crate) location: &'a mut Vec<LocId>,
+    pub(crate) location: &'a mut Narrow,
 }
 
 impl Events {
@@ -153,7 +154,7 @@ impl Events {
         self.op.push(op);
         self.thread.push(thread);
         self.target.push(target);
-        self.location.push(location);
+        self.location.push(location.0);
         if !self.aux.is_empty() {
             self.aux.push(0);
         }
@@ -177,7 +178,7 @@ impl Events {
         self.op.push(event.op);
         self.thread.push(event.thread);
         self.target.push(event.target);
-        self.location.push(event.location);
+        self.location.push(event.location.0);
         if keep_aux {
             self.aux.push(event.aux);
         }
@@ -222,7 +223,7 @@ impl Events {
             columns.op.extend(op);
             columns.thread.extend(thread);
             columns.target.extend(target);
-            columns.location.extend(location);
+            location.into_iter().for_each(|l| columns.location.push(l.0));
         });
     }
 
@@ -248,7 +249,7 @@ impl Events {
             columns.op.extend_from_slice(&other.op[range.clone()]);
             columns.thread.extend_from_slice(&other.thread[range.clone()]);
             columns.target.extend_from_slice(&other.target[range.clone()]);
-            columns.location.extend_from_slice(&other.location[range.clone()]);
+            columns.location.extend_from(&other.location, range.clone());
         });
         if let Some(aux) = other.aux.get(range.clone())
             && aux.iter().any(|&a| a != 0)
@@ -346,9 +347,14 @@ impl Events {
         &self.target
     }
 
-    /// The locations.
+    /// The location of one event.
     #[inline(always)]
-    pub fn locations(&self) -> &[LocId] {
+    pub fn location(&self, index: usize) -> LocId {
+        LocId(self.location.get(index))
+    }
+
+    /// The locations.
+    pub(crate) fn location_column(&self) -> &Narrow {
         &self.location
     }
 
@@ -394,7 +400,7 @@ impl Events {
             op,
             target: self.target[index],
             aux: self.aux(index),
-            location: self.location[index],
+            location: self.location(index),
             value: self.value(index),
             written: if op == Op::Rmw { self.written(index) } else { None },
         }

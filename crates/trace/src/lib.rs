@@ -3,7 +3,7 @@
 //! A [`Trace`] is a total order of events in dense columns ([`Events`]) together
 //! with the names its ids stand for ([`Tables`]). Readers produce both block by
 //! block, so that a trace can be streamed, or kept whole in memory at about
-//! thirteen bytes an event. Whatever is read passes the [`Validator`]: nothing
+//! eleven bytes an event. Whatever is read passes the [`Validator`]: nothing
 //! above this crate ever sees a trace that breaks the rules of the model.
 
 pub mod cells;
@@ -16,6 +16,7 @@ pub mod generate;
 pub mod ids;
 pub mod lines;
 pub mod names;
+mod narrow;
 pub mod op;
 pub mod open;
 pub mod reader;

@@ -119,6 +119,12 @@ impl Op {
         (self as u8) <= Op::Rmw as u8
     }
 
+    /// Is a read or write that is not atomic.
+    #[inline(always)]
+    pub fn is_plain_access(self) -> bool {
+        (self as u8) <= Op::Write as u8
+    }
+
     /// Reads memory.
     #[inline(always)]
     pub fn reads(self) -> bool {
@@ -162,6 +168,20 @@ impl Ops {
     /// Those that occur in a list.
     pub fn of(ops: &[Op]) -> Ops {
         Ops(ops.iter().fold(0, |all, &op| all | 1 << op as u32))
+    }
+
+    /// Every operation.
+    pub const ALL: Ops = Ops((1 << Op::ALL.len()) - 1);
+
+    /// Those of either set.
+    pub fn or(self, other: Ops) -> Ops {
+        Ops(self.0 | other.0)
+    }
+
+    /// Whether an operation is in the set.
+    #[inline(always)]
+    pub fn has(self, op: Op) -> bool {
+        self.0 >> op as u32 & 1 == 1
     }
 
     /// Whether one of them is in the set.

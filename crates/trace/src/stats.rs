@@ -64,7 +64,7 @@ impl Stats {
                 _ => {}
             }
         }
-        self.located += events.locations().iter().filter(|l| l.0 != 0).count() as u64;
+        self.located += events.location_column().nonzero() as u64;
         if events.has_values() {
             self.valued += (0..events.len()).filter(|&i| events.value(i).is_some()).count() as u64;
         }

@@ -36,7 +36,7 @@ impl Trace {
 
     /// Name of an event's location; empty if none was recorded.
     pub fn location_of(&self, id: EventId) -> &str {
-        self.tables.location_name(self.events.locations()[id.index()])
+        self.tables.location_name(self.events.location(id.index()))
     }
 
     /// The name of what an event acts on; empty where it acts on nothing.

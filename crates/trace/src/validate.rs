@@ -11,6 +11,7 @@ use crate::op::{MemoryOrder, Op};
 use crate::tables::{Space, Tables, Variable};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
+use std::ops::Range;
 
 /// The rules, each broken by exactly one kind of mistake.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -206,6 +207,18 @@ struct Heap {
     names: HashMap<u32, bool>,
 }
 
+/// How many variables and locks have a name.
+#[derive(Clone, Copy)]
+struct Limits {
+    variables: u32,
+    locks: u32,
+}
+
+/// The lowest `count` bits.
+fn all(count: usize) -> u64 {
+    if count == 64 { u64::MAX } else { (1 << count) - 1 }
+}
+
 impl Validator {
     /// At the start of a trace.
     pub fn new() -> Validator {
@@ -216,26 +229,55 @@ impl Validator {
     pub fn check(&mut self, events: &Events, from: usize, tables: &Tables) -> Result<(), Broken> {
         self.prepare(tables);
         let locations = tables.names(Space::Location).len() as u32;
-        let located = events.locations()[from..].iter().fold(true, |all, l| all & (l.0 < locations));
-        let plain = located && events.aux_column().is_empty();
-        let variables = tables.variable_count() as u32;
-        let (ops, threads) = (&events.ops()[from..], &events.threads()[from..]);
-        for (i, ((&op, &thread), &target)) in ops.iter().zip(threads).zip(&events.targets()[from..]).enumerate() {
-            let index = from + i;
-            // The common case: a running thread accesses memory that is not heap.
-            let running = self.states.get(thread.index()).is_some_and(|&s| s == State::Running);
-            let simple = ((op as u8) <= Op::Write as u8) & (target < variables) & plain & !self.heap.used;
-            if running & simple {
-                continue;
+        let located = events.location_column().largest(from..events.len()) < locations;
+        let limits = Limits { variables: tables.variable_count() as u32, locks: tables.lock_count() as u32 };
+        let mut start = from;
+        while start < events.len() {
+            let end = (start + 64).min(events.len());
+            let mut uncommon = if located { self.uncommon(events, start..end, limits) } else { all(end - start) };
+            while uncommon != 0 {
+                let i = uncommon.trailing_zeros() as usize;
+                uncommon &= uncommon - 1;
+                let index = start + i;
+                let (op, thread, target) = (events.ops()[index], events.threads()[index], events.targets()[index]);
+                let number = events.first + index;
+                let broken = |(rule, detail)| Broken { event: number, rule, detail };
+                let lock = located & self.is_running(thread) & (target < limits.locks);
+                match op {
+                    Op::Acquire if lock => self.acquire(thread, LockId(target), tables).map_err(broken)?,
+                    Op::Release if lock => self.release(thread, LockId(target), tables).map_err(broken)?,
+                    _ => {
+                        self.event(number, &events.get(index), tables).map_err(broken)?;
+                        // A thread may have stopped running, and memory may have become heap.
+                        if located {
+                            uncommon = self.uncommon(events, start..end, limits) & !all(i + 1);
+                        }
+                    }
+                }
             }
-            let number = events.first + index;
-            self.event(number, &events.get(index), tables).map_err(|(rule, detail)| Broken {
-                event: number,
-                rule,
-                detail,
-            })?;
+            start = end;
         }
         Ok(())
+    }
+
+    /// One bit for each of up to 64 events that is not the common case: a running thread accesses memory that is not
+    /// heap, and that is all. Without a branch per event.
+    #[inline]
+    fn uncommon(&self, events: &Events, range: Range<usize>, limits: Limits) -> u64 {
+        let (ops, threads) = (&events.ops()[range.clone()], &events.threads()[range.clone()]);
+        let heap = self.heap.used;
+        let aux = events.aux_column().get(range.clone()).unwrap_or(&[]);
+        let more = aux.iter().enumerate().fold(0, |bits, (i, &aux)| bits | ((aux != 0) as u64) << i);
+        let accesses = ops.iter().zip(threads).zip(&events.targets()[range]);
+        accesses.enumerate().fold(more, |bits, (i, ((&op, &thread), &target))| {
+            let access = op.is_plain_access() & (target < limits.variables) & !heap;
+            bits | ((!(access & self.is_running(thread)) as u64) << i)
+        })
+    }
+
+    #[inline(always)]
+    fn is_running(&self, thread: ThreadId) -> bool {
+        self.states.get(thread.index()).is_some_and(|&state| state == State::Running)
     }
 
     /// Locks held by a thread at this point, innermost last acquired not guaranteed.

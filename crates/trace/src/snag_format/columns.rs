@@ -17,6 +17,7 @@
 use super::{unzigzag, zigzag};
 use crate::events::{Columns, Events};
 use crate::ids::*;
+use crate::narrow::Narrow;
 use crate::op::Op;
 use crate::text_format::takes_aux;
 use std::ops::Range;
@@ -29,7 +30,7 @@ pub(super) fn encode(events: &Events, range: Range<usize>, out: &mut Vec<u8>) {
     let ops = &events.ops()[range.clone()];
     let threads = &events.threads()[range.clone()];
     let targets = &events.targets()[range.clone()];
-    let locations = &events.locations()[range.clone()];
+    let locations = events.location_column();
     let aux = events.aux_column().get(range.clone()).unwrap_or(&[]);
     let values: Vec<Option<i64>> = match events.has_values() {
         true => range.clone().map(|i| events.value(i)).collect(),
@@ -43,7 +44,7 @@ pub(super) fn encode(events: &Events, range: Range<usize>, out: &mut Vec<u8>) {
     let width_of = |numbers: &mut dyn Iterator<Item = u32>| width(numbers.max().unwrap_or(0) as u64);
     let thread_width = width_of(&mut threads.iter().map(|t| t.0));
     let target_width = width_of(&mut targets.iter().copied());
-    let location_width = width_of(&mut locations.iter().map(|l| l.0));
+    let location_width = width(locations.largest(range.clone()) as u64);
     let aux_width = width_of(&mut aux.iter().copied());
     let value_width = largest.map_or(0, |v| width(v).max(1));
     out.extend([thread_width, target_width, location_width, aux_width, value_width, !written.is_empty() as u8, 0, 0]);
@@ -51,7 +52,7 @@ pub(super) fn encode(events: &Events, range: Range<usize>, out: &mut Vec<u8>) {
     out.extend(ops.iter().map(|&op| op as u8));
     narrow(threads.iter().map(|t| t.0), thread_width, out);
     narrow(targets.iter().copied(), target_width, out);
-    narrow(locations.iter().map(|l| l.0), location_width, out);
+    narrow(locations.range(range.clone()), location_width, out);
     narrow(aux.iter().copied(), aux_width, out);
     if value_width > 0 {
         for eight in values.chunks(8) {
@@ -129,7 +130,7 @@ pub(super) fn decode(payload: &[u8], count: usize, events: &mut Events) -> Resul
         op.extend(ops.iter().map(|&code| OPS[code as usize]));
         threads.widen(thread, ThreadId);
         targets.widen(target, |n| n);
-        locations.widen(location, LocId);
+        locations.append_to(location);
     });
     if *target_width > 0 && ops.iter().fold(false, |any, &op| any | takes_no_target(op)) {
         check_targets(&events.ops()[from..], &events.targets()[from..])?;
@@ -186,6 +187,18 @@ impl<'a> Column<'a> {
             1 => out.extend(self.bytes.iter().map(|&b| make(b as u32))),
             2 => out.extend(self.bytes.as_chunks().0.iter().map(|&b| make(u16::from_le_bytes(b) as u32))),
             _ => out.extend(self.bytes.as_chunks().0.iter().map(|&b| make(u32::from_le_bytes(b)))),
+        }
+    }
+}
+
+impl Column<'_> {
+    /// The same for a column that is narrow in memory, too.
+    fn append_to(self, out: &mut Narrow) {
+        match self.width {
+            0 => out.extend_short(std::iter::repeat_n(0, self.count)),
+            1 => out.extend_short(self.bytes.iter().map(|&b| b as u16)),
+            2 => out.extend_short(self.bytes.as_chunks().0.iter().map(|&b| u16::from_le_bytes(b))),
+            _ => self.widen(out.long(), |n| n),
         }
     }
 }
