@@ -41,8 +41,7 @@ impl Cell {
     }
 }
 
-const FRESH: Cell =
-    Cell { write: Epoch::NEVER, read: Epoch::NEVER, write_row: 0, writes: 0, reads: 0, atomics: 0 };
+const FRESH: Cell = Cell { write: Epoch::NEVER, read: Epoch::NEVER, write_row: 0, writes: 0, reads: 0, atomics: 0 };
 
 /// The name of one event.
 #[derive(Clone, Copy)]

@@ -230,7 +230,11 @@ impl Map {
             spans.push((0, 0));
             allocation_of_span.push(NO_ALLOCATION);
         }
-        Cells { count: extent.len(), ops: Ops::default(), map: Some(Map { span, spans, extent, allocation, allocation_of_span }) }
+        Cells {
+            count: extent.len(),
+            ops: Ops::default(),
+            map: Some(Map { span, spans, extent, allocation, allocation_of_span }),
+        }
     }
 }
 
