@@ -106,6 +106,12 @@ impl Facts<'_> {
 
     /// Whether two events conflict.
     pub fn conflict(&self, a: usize, b: usize) -> bool {
+        !(self.events[a].op.is_atomic() && self.events[b].op.is_atomic()) && self.depend(a, b)
+    }
+
+    /// Whether two events of different threads touch the same memory and one of them changes it: they conflict, or
+    /// would if not both were atomic.
+    pub fn depend(&self, a: usize, b: usize) -> bool {
         let (first, second) = (&self.events[a], &self.events[b]);
         let memory = |op: Op| op.is_access() || op == Op::Free;
         let changes = |op: Op| op.writes() || op == Op::Free;
@@ -113,7 +119,6 @@ impl Facts<'_> {
             && memory(second.op)
             && first.thread != second.thread
             && (changes(first.op) || changes(second.op))
-            && !(first.op.is_atomic() && second.op.is_atomic())
             && self.units[a].iter().any(|unit| self.units[b].contains(unit))
     }
 

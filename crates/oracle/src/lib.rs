@@ -6,8 +6,10 @@
 //!
 //! * [`search`]: all predictable races and deadlocks of a small trace;
 //! * [`mod@reference`]: HB, SHB and FHB and their races, over all pairs of events;
+//! * [`causal`]: CP and WCP and their races, the same way;
 //! * [`random`]: well-formed random traces of every kind, and a driver that shrinks what fails.
 
+pub mod causal;
 pub mod random;
 pub mod reference;
 pub mod relation;
@@ -19,6 +21,7 @@ mod rng;
 mod shape;
 mod simulation;
 
+pub use causal::{cp, cp_races, must, wcp, wcp_races};
 pub use facts::conflicting;
 pub use random::{Rng, Shape, for_random_traces, random_trace};
 pub use reference::{fhb_races, hb, hb_races, shb, shb_races, warnings};

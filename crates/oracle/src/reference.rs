@@ -88,17 +88,24 @@ pub fn first_race(races: &Pairs) -> Option<(EventId, EventId)> {
     races.iter().copied().min_by_key(|&(first, second)| (second, std::cmp::Reverse(first)))
 }
 
-fn conflicting_pairs(facts: &Facts) -> impl Iterator<Item = (EventId, EventId)> {
+pub(crate) fn conflicting_pairs(facts: &Facts) -> impl Iterator<Item = (EventId, EventId)> {
     let pairs = (0..facts.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
     pairs.filter(|&(a, b)| facts.conflict(a, b)).map(|(a, b)| (EventId::new(a), EventId::new(b)))
 }
 
 /// The lines of the table.
 fn hb_edges(facts: &Facts) -> Relation {
+    hb_edges_of(facts, |_, _| false)
+}
+
+/// The lines of the table, but not the edges from a first to a second event that `without` names. Those of atomics
+/// and missing methods stay.
+pub(crate) fn hb_edges_of(facts: &Facts, without: impl Fn(usize, usize) -> bool) -> Relation {
     let mut relation = Relation::new(facts.len());
     for later in 0..facts.len() {
         for earlier in 0..later {
-            if synchronises(facts, earlier, later) || facts.kept.contains(&(earlier, later)) {
+            let listed = synchronises(facts, earlier, later) && !without(earlier, later);
+            if listed || facts.kept.contains(&(earlier, later)) {
                 relation.add(EventId::new(earlier), EventId::new(later));
             }
         }

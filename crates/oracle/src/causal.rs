@@ -1,0 +1,224 @@
+//! CP and WCP, straight from their definitions (`docs/causal.md`), over all pairs of events.
+//!
+//! Slow and obvious: the base edges are a list, the relation is what they and
+//! HB compose to, and the rules are applied until none adds an edge.
+
+use crate::facts::Facts;
+use crate::reference::{Pairs, conflicting_pairs, hb, hb_edges_of};
+use crate::relation::Relation;
+use snag_trace::{EventId, LockId, Op, ThreadId, Trace};
+use std::collections::BTreeMap;
+
+/// A critical section: the outermost acquire of a lock to the release that gives it up.
+#[derive(Clone, Debug)]
+pub struct Section {
+    /// Who.
+    pub thread: ThreadId,
+    /// Which lock.
+    pub lock: LockId,
+    /// Held for reading: two such sections do not exclude each other.
+    pub shared: bool,
+    /// The acquire, or the end of a wait.
+    pub acquire: usize,
+    /// The release, or the begin of a wait; `None` if the trace ends before.
+    pub release: Option<usize>,
+    /// All events of the thread from the acquire to the release, or to the last one of the thread.
+    pub events: Vec<usize>,
+}
+
+/// The critical sections of a trace by their acquires. A lock held for reading and for
+/// writing at once has a section of each kind.
+pub fn sections(trace: &Trace) -> Vec<Section> {
+    let events: Vec<_> = trace.events.iter().collect();
+    let mut found: Vec<Section> = Vec::new();
+    // Open sections by thread, lock and kind: how often the lock is held, and the section.
+    let mut open: BTreeMap<(ThreadId, u32, bool), (u32, usize)> = BTreeMap::new();
+    let mut given_up: BTreeMap<(ThreadId, u32), u32> = BTreeMap::new();
+    for (index, event) in events.iter().enumerate() {
+        let thread = event.thread;
+        let mut enter = |found: &mut Vec<Section>, lock: u32, shared: bool, times: u32| {
+            let section = open.entry((thread, lock, shared)).or_insert_with(|| {
+                let lock = LockId(lock);
+                found.push(Section { thread, lock, shared, acquire: index, release: None, events: Vec::new() });
+                (0, found.len() - 1)
+            });
+            section.0 += times;
+        };
+        match event.op {
+            Op::Acquire => enter(&mut found, event.target, false, 1),
+            Op::ReadAcquire => enter(&mut found, event.target, true, 1),
+            Op::WaitEnd => enter(&mut found, event.aux, false, given_up.remove(&(thread, event.aux)).unwrap_or(1)),
+            _ => {}
+        }
+        for ((owner, _, _), (_, section)) in &open {
+            if *owner == thread {
+                found[*section].events.push(index);
+            }
+        }
+        let left = match event.op {
+            Op::Release => Some((event.target, false, false)),
+            Op::ReadRelease => Some((event.target, true, false)),
+            Op::WaitBegin => Some((event.aux, false, true)),
+            _ => None,
+        };
+        if let Some((lock, shared, wholly)) = left {
+            let key = (thread, lock, shared);
+            let held = open.get_mut(&key).expect("well formed");
+            if wholly {
+                given_up.insert((thread, lock), held.0);
+            }
+            held.0 = if wholly { 0 } else { held.0 - 1 };
+            if held.0 == 0 {
+                found[open.remove(&key).expect("is there").1].release = Some(index);
+            }
+        }
+    }
+    found
+}
+
+/// The must order: HB without the edges of locks.
+pub fn must(trace: &Trace) -> Relation {
+    let facts = Facts::of(trace);
+    let mut relation = hb_edges_of(&facts, |earlier, later| {
+        let lock = |e: usize| {
+            let op = facts.events[e].op;
+            matches!(op, Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease | Op::WaitBegin | Op::WaitEnd)
+        };
+        // No edge of the table but those of locks joins two such events of different threads.
+        facts.events[earlier].thread != facts.events[later].thread && lock(earlier) && lock(later)
+    });
+    relation.close();
+    relation
+}
+
+/// Causally-precedes.
+pub fn cp(trace: &Trace) -> Relation {
+    Causal::of(trace).close(Causal::cp_edge)
+}
+
+/// Weak-causally-precedes.
+pub fn wcp(trace: &Trace) -> Relation {
+    Causal::of(trace).close(Causal::wcp_edges)
+}
+
+/// CP as the paper computes it with a window: sections whose first and last events lie more than `window`
+/// events apart are taken to be ordered. `position` says where in the reduced trace an event lies.
+pub fn cp_in_window(trace: &Trace, window: usize, position: &dyn Fn(usize) -> usize) -> Relation {
+    Causal::of(trace).close(|causal, relation, one, two| {
+        let last = *two.events.last().expect("its acquire");
+        match position(last) - position(one.acquire) > window {
+            true => one.release.map(|release| (release, two.acquire)).into_iter().collect(),
+            false => causal.cp_edge(relation, one, two),
+        }
+    })
+}
+
+/// Conflicting pairs that neither the relation nor the must order puts in order.
+pub fn unordered(trace: &Trace, relation: &Relation) -> Pairs {
+    let must = must(trace);
+    conflicting_pairs(&Facts::of(trace)).filter(|&(a, b)| !relation.has(a, b) && !must.has(a, b)).collect()
+}
+
+/// Conflicting pairs that CP and the must order leave unordered.
+pub fn cp_races(trace: &Trace) -> Pairs {
+    unordered(trace, &cp(trace))
+}
+
+/// Conflicting pairs that WCP and the must order leave unordered.
+pub fn wcp_races(trace: &Trace) -> Pairs {
+    unordered(trace, &wcp(trace))
+}
+
+/// Whether two atomics before `end`, one of which writes what the other reads or writes, are unordered. They are no
+/// race, but which of them comes first may matter to what follows as if they were.
+pub fn atomics_unordered(trace: &Trace, relation: &Relation, end: EventId) -> bool {
+    let (facts, must) = (Facts::of(trace), must(trace));
+    let atomic = |e: usize| facts.events[e].op.is_atomic();
+    (0..end.index()).filter(|&b| atomic(b)).any(|b| {
+        (0..b).filter(|&a| atomic(a) && facts.depend(a, b)).any(|a| {
+            let (a, b) = (EventId::new(a), EventId::new(b));
+            !relation.has(a, b) && !must.has(a, b)
+        })
+    })
+}
+
+struct Causal<'t> {
+    facts: Facts<'t>,
+    sections: Vec<Section>,
+    hb: Relation,
+    must: Relation,
+}
+
+type Edge = (usize, usize);
+
+impl<'t> Causal<'t> {
+    fn of(trace: &'t Trace) -> Causal<'t> {
+        Causal { facts: Facts::of(trace), sections: sections(trace), hb: hb(trace), must: must(trace) }
+    }
+
+    /// Applies `rule` to all pairs of sections that exclude each other until it gives no new edge.
+    fn close(&self, rule: impl Fn(&Self, &Relation, &Section, &Section) -> Vec<Edge>) -> Relation {
+        let mut relation = Relation::new(self.facts.len());
+        loop {
+            let mut edges = Vec::new();
+            for two in &self.sections {
+                let excluded = |one: &&Section| {
+                    one.lock == two.lock
+                        && one.thread != two.thread
+                        && !(one.shared && two.shared)
+                        && one.release.is_some_and(|release| release < two.acquire)
+                };
+                for one in self.sections.iter().filter(excluded) {
+                    edges.extend(rule(self, &relation, one, two));
+                }
+            }
+            let before = relation.clone();
+            for (from, to) in edges {
+                self.add(&mut relation, EventId::new(from), EventId::new(to));
+            }
+            if relation == before {
+                return relation;
+            }
+        }
+    }
+
+    /// An edge, with what HB puts before and after it: rule (c).
+    fn add(&self, relation: &mut Relation, from: EventId, to: EventId) {
+        let events = || (0..self.facts.len()).map(EventId::new);
+        for a in events().filter(|&a| self.hb.has_or_is(a, from)) {
+            for b in events().filter(|&b| self.hb.has_or_is(to, b)) {
+                relation.add(a, b);
+            }
+        }
+    }
+
+    /// Whether something in one section is ordered before something in the other, so that they cannot be swapped.
+    fn ordered(&self, relation: &Relation, one: &Section, two: &Section) -> bool {
+        one.events.iter().any(|&a| {
+            two.events.iter().any(|&b| {
+                let (a, b) = (EventId::new(a), EventId::new(b));
+                relation.has(a, b) || self.must.has(a, b)
+            })
+        })
+    }
+
+    /// Rules (a) and (b) of CP.
+    fn cp_edge(&self, relation: &Relation, one: &Section, two: &Section) -> Vec<Edge> {
+        let conflict = || one.events.iter().any(|&a| two.events.iter().any(|&b| self.facts.depend(a, b)));
+        match conflict() || self.ordered(relation, one, two) {
+            true => one.release.map(|release| (release, two.acquire)).into_iter().collect(),
+            false => Vec::new(),
+        }
+    }
+
+    /// Rules (a) and (b) of WCP.
+    fn wcp_edges(&self, relation: &Relation, one: &Section, two: &Section) -> Vec<Edge> {
+        let Some(release) = one.release else { return Vec::new() };
+        let conflicting = two.events.iter().filter(|&&b| one.events.iter().any(|&a| self.facts.depend(a, b)));
+        let mut edges: Vec<Edge> = conflicting.map(|&b| (release, b)).collect();
+        if let (Some(end), true) = (two.release, self.ordered(relation, one, two)) {
+            edges.push((release, end));
+        }
+        edges
+    }
+}

@@ -1,0 +1,51 @@
+//! What the papers prove of CP and WCP, on many random traces.
+
+use snag_oracle::causal::atomics_unordered;
+use snag_oracle::reference::first_race;
+use snag_oracle::*;
+use snag_trace::Trace;
+use std::collections::BTreeSet;
+
+const SEEDS: u64 = 20_000;
+
+fn for_all(shape: impl Fn(&mut Rng) -> Shape + Sync, check: impl Fn(&Trace) -> Result<(), String> + Sync) {
+    let seeds = std::env::var("SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(SEEDS);
+    for_random_traces(0..seeds, shape, check);
+}
+
+#[test]
+fn hb_contains_cp_and_cp_contains_wcp() {
+    for_all(Shape::any, |t| {
+        let (hb, cp, wcp) = (hb(t), cp(t), wcp(t));
+        if !cp.is_within(&hb) {
+            return Err("CP orders what HB does not".to_owned());
+        }
+        if !wcp.is_within(&cp) { Err("WCP orders what CP does not".to_owned()) } else { Ok(()) }
+    });
+}
+
+fn first_race_is_real(trace: &Trace, name: &str, relation: Relation, found: BTreeSet<(snag_trace::EventId, snag_trace::EventId)>) -> Result<(), String> {
+    let Some((first, second)) = first_race(&found) else { return Ok(()) };
+    if atomics_unordered(trace, &relation, second) {
+        return Ok(());
+    }
+    if !races(trace, Level::Writer).is_empty() || !deadlocks(trace, Level::Writer).is_empty() {
+        return Ok(());
+    }
+    Err(format!("the first {name} race {first:?}, {second:?}: nothing is predictable"))
+}
+
+#[test]
+fn the_first_cp_race_is_a_race_or_a_deadlock() {
+    for_all(Shape::any, |t| first_race_is_real(t, "CP", cp(t), cp_races(t)));
+}
+
+#[test]
+fn the_first_wcp_race_is_a_race_or_a_deadlock() {
+    for_all(Shape::any, |t| first_race_is_real(t, "WCP", wcp(t), wcp_races(t)));
+}
+
+#[test]
+fn the_first_wcp_race_of_many_locks_is_a_race_or_a_deadlock() {
+    for_all(Shape::lock_heavy, |t| first_race_is_real(t, "WCP", wcp(t), wcp_races(t)));
+}
