@@ -129,17 +129,34 @@ pub fn wcp_races(trace: &Trace) -> Pairs {
     unordered(trace, &wcp(trace))
 }
 
-/// Whether two atomics before `end`, one of which writes what the other reads or writes, are unordered. They are no
-/// race, but which of them comes first may matter to what follows as if they were.
-pub fn atomics_unordered(trace: &Trace, relation: &Relation, end: EventId) -> bool {
-    let (facts, must) = (Facts::of(trace), must(trace));
+/// Whether the theorem of the papers speaks of this trace up to `end`, with `relation` CP or WCP. It does if
+///
+/// 1. critical sections nest;
+/// 2. no hard order leads out of a critical section to another thread, but for a notify under the lock of the wait: else
+///    threads are kept apart by locks that they do not hold themselves;
+/// 3. no two atomics before `end` of which one writes what the other accesses are unordered. They are no race, but which
+///    of them comes first may matter to what follows as if they were.
+pub fn theorem_applies(trace: &Trace, relation: &Relation, end: EventId) -> bool {
+    let (facts, must, sections) = (Facts::of(trace), must(trace), sections(trace));
+    let later = |release: Option<usize>, than: usize| release.is_none_or(|release| release > than);
+    let overlap = |a: &Section, b: &Section| {
+        let inside = a.thread == b.thread && a.acquire < b.acquire && later(a.release, b.acquire);
+        inside && a.release.is_some_and(|release| later(b.release, release))
+    };
+    let nested = !sections.iter().any(|a| sections.iter().any(|b| overlap(a, b)));
+    let hard = |a: usize, b: usize| must.has(EventId::new(a), EventId::new(b));
+    let direct = |a: usize, b: usize| hard(a, b) && !(a + 1..b).any(|c| hard(a, c) && hard(c, b));
+    let leaves = |a: usize, section: &Section| {
+        let mut others = (a + 1..facts.len()).filter(|&b| facts.events[b].thread != section.thread);
+        let wakes = |b: usize| facts.wait[b].is_some_and(|wait| facts.events[wait].aux == section.lock.0);
+        others.any(|b| direct(a, b) && !wakes(b))
+    };
+    let kept_in = !sections.iter().any(|section| section.events.iter().any(|&a| leaves(a, section)));
     let atomic = |e: usize| facts.events[e].op.is_atomic();
-    (0..end.index()).filter(|&b| atomic(b)).any(|b| {
-        (0..b).filter(|&a| atomic(a) && facts.depend(a, b)).any(|a| {
-            let (a, b) = (EventId::new(a), EventId::new(b));
-            !relation.has(a, b) && !must.has(a, b)
-        })
-    })
+    let unordered = |a: usize, b: usize| !relation.has(EventId::new(a), EventId::new(b)) && !hard(a, b);
+    let depend = |a: usize, b: usize| atomic(a) && atomic(b) && facts.depend(a, b);
+    let atomics = (0..end.index()).any(|b| (0..b).any(|a| depend(a, b) && unordered(a, b)));
+    nested && kept_in && !atomics
 }
 
 struct Causal<'t> {

@@ -15,6 +15,8 @@
 //! Everything the old thread did is then before everything the new one does, and
 //! one component serves both. Clocks are as long as threads are alive at once.
 
+mod shadows;
+
 use snag_trace::ThreadId;
 
 /// A thread's component in every clock.

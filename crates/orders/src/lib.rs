@@ -1,4 +1,4 @@
-//! Partial orders over a trace: HB, FHB and SHB by vector clocks; Eraser's locksets.
+//! Partial orders over a trace: HB, FHB and SHB by vector clocks; CP and WCP ([`causal`]); Eraser's locksets.
 //!
 //! One pass over the columns of a trace gives the events that race with an
 //! earlier one ([`warnings`]); a second one, only for the memory that raced,
@@ -6,6 +6,7 @@
 //! ([`find`]); a last one hands out the clocks that are their
 //! schedules ([`take_schedules`]).
 
+pub mod causal;
 pub mod clocks;
 mod epochs;
 mod forced;
