@@ -201,11 +201,8 @@ impl<'t> Causal<'t> {
 
     /// An edge, with what HB puts before and after it: rule (c).
     fn add(&self, relation: &mut Relation, from: EventId, to: EventId) {
-        let events = || (0..self.facts.len()).map(EventId::new);
-        for a in events().filter(|&a| self.hb.has_or_is(a, from)) {
-            for b in events().filter(|&b| self.hb.has_or_is(to, b)) {
-                relation.add(a, b);
-            }
+        for b in (0..self.facts.len()).map(EventId::new).filter(|&b| self.hb.has_or_is(to, b)) {
+            relation.add_predecessors_in(&self.hb, from, b);
         }
     }
 

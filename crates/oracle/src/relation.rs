@@ -55,6 +55,14 @@ impl Relation {
         self.add(a, b);
     }
 
+    /// Puts before `b` what another relation puts before `a`, and `a` itself.
+    pub fn add_predecessors_in(&mut self, other: &Relation, a: EventId, b: EventId) {
+        for word in 0..self.width {
+            self.bits[b.index() * self.width + word] |= other.bits[a.index() * other.width + word];
+        }
+        self.add(a, b);
+    }
+
     /// Makes the relation transitive (Warshall).
     pub fn close(&mut self) {
         for middle in (0..self.size).map(EventId::new) {
