@@ -45,22 +45,22 @@ pub fn analyse(trace: &Trace, options: &Options, progress: &dyn Progress) -> Ana
 }
 
 /// One analysis on its way.
-struct Work<'a> {
-    trace: &'a Trace,
-    cells: &'a Cells,
-    options: &'a Options,
-    progress: &'a dyn Progress,
-    deadline: Option<Instant>,
+pub(crate) struct Work<'a> {
+    pub trace: &'a Trace,
+    pub cells: &'a Cells,
+    pub options: &'a Options,
+    pub progress: &'a dyn Progress,
+    pub deadline: Option<Instant>,
     /// Made when the first proof is needed, and for which events.
     checker: Option<(EventId, Checker<'a>)>,
-    analysis: Analysis,
+    pub analysis: Analysis,
 }
 
 /// A pair on its way to become a finding.
-struct Claim {
-    pair: LocationPair,
+pub(crate) struct Claim {
+    pub pair: LocationPair,
     /// A schedule to try, or why there is none.
-    proposal: Result<Schedule, String>,
+    pub proposal: Result<Schedule, String>,
 }
 
 impl<'a> Work<'a> {
@@ -70,6 +70,7 @@ impl<'a> Work<'a> {
             Engine::Hb | Engine::HbVc => Order::Hb,
             Engine::Fhb => Order::Fhb,
             Engine::Shb | Engine::ShbVc | Engine::Auto => Order::Shb,
+            Engine::Wcp | Engine::Cp => return self.causal(engine, started),
             Engine::Lockset => return self.lockset(started),
         };
         let variant = match engine {
@@ -87,7 +88,9 @@ impl<'a> Work<'a> {
             found.pairs.sort_by_key(|pair| (pair.second, pair.first));
             found.pairs.truncate(most);
             let claims = match order {
-                Order::Hb => self.claims_of_hb(engine, found),
+                Order::Hb => {
+                    self.claims_by_shb(engine, found, "no schedule that keeps happens-before and what each read saw shows it")
+                }
                 _ => {
                     self.take_schedules(engine, &mut found);
                     found.pairs.iter().map(|pair| self.claim(&found, pair)).collect()
@@ -103,6 +106,7 @@ impl<'a> Work<'a> {
             warnings: warnings.events.len() as u64,
             location_pairs,
             complete,
+            reduction: None,
         });
     }
 
@@ -137,7 +141,7 @@ impl<'a> Work<'a> {
         });
     }
 
-    fn location_pairs(&self, found: &Found) -> u64 {
+    pub fn location_pairs(&self, found: &Found) -> u64 {
         if !self.options.all_pairs {
             return found.pairs.len() as u64;
         }
@@ -153,9 +157,9 @@ impl<'a> Work<'a> {
         Claim { pair: pair.clone(), proposal }
     }
 
-    /// An HB race is schedulable under HB iff SHB has it too; a pair of locations
-    /// may have it in other events than those that HB saw first.
-    fn claims_of_hb(&self, engine: Engine, found: Found) -> Vec<Claim> {
+    /// A race is schedulable under HB iff SHB has it too; a pair of locations
+    /// may have it in other events than those that were seen first.
+    pub fn claims_by_shb(&self, engine: Engine, found: Found, otherwise: &str) -> Vec<Claim> {
         let key = |pair: &LocationPair| match self.options.all_pairs {
             true => (pair.first.0 as u64, pair.second.0 as u64),
             false => Found::key(self.trace, pair),
@@ -163,7 +167,7 @@ impl<'a> Work<'a> {
         // Not cut short by the budget: it is about what was found within it.
         let (_, mut provable) = self.find(engine, Order::Shb, Variant::Epochs, None);
         let reason = match provable.complete {
-            true => "no schedule that keeps happens-before and what each read saw shows it",
+            true => otherwise,
             false => "not checked in time",
         };
         let wanted: HashSet<_> = found.pairs.iter().map(key).collect();
@@ -181,7 +185,7 @@ impl<'a> Work<'a> {
     }
 
     /// Checks the proposals on all cores. False if some could not be checked in time.
-    fn prove(&mut self, engine: Engine, claims: Vec<Claim>) -> bool {
+    pub fn prove(&mut self, engine: Engine, claims: Vec<Claim>) -> bool {
         let (trace, cells) = (self.trace, self.cells);
         // No schedule goes beyond the later event of its pair.
         let end = EventId(claims.iter().map(|claim| claim.pair.second.0 + 1).max().unwrap_or(0));
@@ -271,10 +275,11 @@ impl<'a> Work<'a> {
             warnings: warnings.len() as u64,
             location_pairs,
             complete,
+            reduction: None,
         });
     }
 
-    fn out_of_time(&self) -> bool {
+    pub fn out_of_time(&self) -> bool {
         late(self.progress, self.deadline)()
     }
 }

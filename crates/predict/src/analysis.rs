@@ -17,14 +17,27 @@ pub enum Engine {
     Shb,
     /// Schedulable happens-before, with full vector clocks.
     ShbVc,
+    /// Weak-causally-precedes.
+    Wcp,
+    /// Causally-precedes.
+    Cp,
     /// Eraser's locksets.
     Lockset,
 }
 
 impl Engine {
     /// Every engine.
-    pub const ALL: [Engine; 7] =
-        [Engine::Auto, Engine::Hb, Engine::HbVc, Engine::Fhb, Engine::Shb, Engine::ShbVc, Engine::Lockset];
+    pub const ALL: [Engine; 9] = [
+        Engine::Auto,
+        Engine::Hb,
+        Engine::HbVc,
+        Engine::Fhb,
+        Engine::Shb,
+        Engine::ShbVc,
+        Engine::Wcp,
+        Engine::Cp,
+        Engine::Lockset,
+    ];
 
     /// Its name on the command line and in machine output.
     pub fn name(self) -> &'static str {
@@ -35,6 +48,8 @@ impl Engine {
             Engine::Fhb => "fhb",
             Engine::Shb => "shb",
             Engine::ShbVc => "shb-vc",
+            Engine::Wcp => "wcp",
+            Engine::Cp => "cp",
             Engine::Lockset => "lockset",
         }
     }
@@ -65,6 +80,10 @@ pub struct Options {
     pub budget: Option<Duration>,
     /// One finding per pair of events instead of per pair of locations.
     pub all_pairs: bool,
+    /// CP and WCP: look at all unordered pairs, instead of treating every race as ordered once it is found.
+    pub all: bool,
+    /// CP and WCP: leave out what does not matter before anything else.
+    pub reduce: bool,
     /// At most so many races of each engine are proved; the others are counted.
     pub max_races: usize,
     /// Threads to use for proofs.
@@ -82,6 +101,8 @@ impl Default for Options {
             window: None,
             budget: None,
             all_pairs: false,
+            all: false,
+            reduce: true,
             max_races: 10_000,
             jobs: 1,
             prove: true,
@@ -180,6 +201,17 @@ pub struct EngineReport {
     pub location_pairs: u64,
     /// False if a budget, a limit or the user cut it short.
     pub complete: bool,
+    /// CP and WCP only.
+    pub reduction: Option<Reduction>,
+}
+
+/// How CP and WCP went about a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reduction {
+    /// Events that were left of the trace.
+    pub events: u64,
+    /// How often the fixpoint of CP was swept.
+    pub sweeps: Option<u32>,
 }
 
 /// Everything that was found in one trace.

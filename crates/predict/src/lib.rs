@@ -6,10 +6,11 @@
 
 mod analyse;
 mod analysis;
+mod causal;
 mod held;
 mod memory;
 
 pub use analyse::analyse;
-pub use analysis::{Analysis, Candidate, Deadlock, Engine, EngineReport, Options, Progress, Quiet, Race};
+pub use analysis::{Analysis, Candidate, Deadlock, Engine, EngineReport, Options, Progress, Quiet, Race, Reduction};
 pub use held::held_locks;
 pub use memory::peak_memory;

@@ -47,6 +47,7 @@ fn analysis() -> Analysis {
             warnings: 1,
             location_pairs: 1,
             complete: false,
+            reduction: None,
         }],
         races: vec![Race {
             engine: Engine::Shb,

@@ -55,7 +55,7 @@ pub fn reduce(trace: &Trace, cells: &Cells, all: bool, repeats: bool) -> Reduced
                 let shared = touched.clone().any(|cell| cell_owner[cell] == SEVERAL)
                     || cells.block_of_event(number).is_some_and(given);
                 shared && (repeats || touched.len() != 1 || {
-                    let location = events.locations()[number];
+                    let location = events.location(number);
                     let wrote = op == Op::Write;
                     let stage = stages[thread.index()];
                     let before = &mut last[touched.start];

@@ -36,6 +36,7 @@ pub fn report() -> EngineReport {
         warnings: 1,
         location_pairs: 1,
         complete: true,
+        reduction: None,
     }
 }
 

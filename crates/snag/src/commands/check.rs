@@ -46,7 +46,8 @@ pub struct Args {
     /// Also list what an engine believes but could not prove
     #[arg(long)]
     candidates: bool,
-    /// Look for races inside windows of N events [default: the whole trace]
+    /// Look for races inside windows of N events; for cp, up to N events of the reduced trace apart [default: the whole
+    /// trace]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     window: Option<u64>,
     /// Stop looking for more after so many seconds, and report what was found
@@ -58,6 +59,12 @@ pub struct Args {
     /// One finding per pair of events instead of per pair of locations
     #[arg(long)]
     all_pairs: bool,
+    /// cp, wcp: look at all unordered pairs, instead of treating every race as ordered once it is found
+    #[arg(long)]
+    all: bool,
+    /// cp, wcp: look at every event, also those that cannot matter
+    #[arg(long)]
+    no_reduce: bool,
     /// Prove at most N races of each engine, the earliest ones, and count the others
     #[arg(long, value_name = "N", default_value_t = Options::default().max_races)]
     max_races: usize,
@@ -79,7 +86,7 @@ enum Format {
 }
 
 /// Engines that the interface names and that are still to come.
-const PLANNED_ENGINES: [&str; 8] = ["wcp", "cp", "tlh1", "tlh2", "mc", "sb", "rdit", "recipe"];
+const PLANNED_ENGINES: [&str; 6] = ["tlh1", "tlh2", "mc", "sb", "rdit", "recipe"];
 
 fn engine_parser() -> impl TypedValueParser<Value = Engine> {
     let here = Engine::ALL.map(|engine| PossibleValue::new(engine.name()));
@@ -127,6 +134,8 @@ fn options(context: &Context, args: &Args) -> Options {
         window: args.window.map(|events| usize::try_from(events).unwrap_or(usize::MAX)),
         budget: args.budget,
         all_pairs: args.all_pairs,
+        all: args.all,
+        reduce: !args.no_reduce,
         max_races: args.max_races,
         jobs: context.jobs,
         prove: true,

@@ -39,6 +39,8 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     let options = Options {
         engines: Engine::ALL.into_iter().filter(|&engine| engine != Engine::Auto).collect(),
         jobs: context.jobs,
+        // Every engine by its own relation, as in the tables of the papers.
+        all: true,
         ..Options::default()
     };
     let job = Job { traces: &args.traces, options, one_by_one: true, suppressions: None };
