@@ -5,8 +5,9 @@
 //! disturbs least, with the peak of the memory in use. Each command runs
 //! several times; the fastest counts. Nothing here is a test: no figure makes it fail.
 //!
-//! `cargo run --release -p snag-bench -- [--events N] [--runs N] [--only WORD] [--huge] [--dir DIR]`
+//! `cargo run --release -p snag-bench -- [--events N] [--runs N] [--only WORD] [--huge] [--causal] [--dir DIR]`
 
+mod causal;
 mod measure;
 
 use measure::{Measured, fastest};
@@ -38,6 +39,8 @@ struct Options {
     runs: usize,
     only: Option<String>,
     huge: bool,
+    /// Only the tables of WCP and CP.
+    causal: bool,
     dir: PathBuf,
 }
 
@@ -45,16 +48,19 @@ fn main() {
     let options = options();
     let snag = build();
     std::fs::create_dir_all(&options.dir).expect("the folder for traces can be made");
-    println!("| trace | format | bytes/event | command | M events/s | peak MB | ratio |");
-    println!("|---|---|---|---|---|---|---|");
-    for workload in workloads(&options) {
-        measure_workload(&snag, &workload, &options);
+    if !options.causal {
+        println!("| trace | format | bytes/event | command | M events/s | peak MB | ratio |");
+        println!("|---|---|---|---|---|---|---|");
+        for workload in workloads(&options) {
+            measure_workload(&snag, &workload, &options);
+        }
     }
+    causal::tables(&snag, &options);
 }
 
 fn options() -> Options {
     let dir = std::env::temp_dir().join("snag-bench");
-    let mut options = Options { events: 10_000_000, runs: 3, only: None, huge: false, dir };
+    let mut options = Options { events: 10_000_000, runs: 3, only: None, huge: false, causal: false, dir };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().unwrap_or_else(|| panic!("{word} needs a value"));
@@ -63,6 +69,7 @@ fn options() -> Options {
             "--runs" => options.runs = value().parse().expect("--runs needs a number"),
             "--only" => options.only = Some(value()),
             "--huge" => options.huge = true,
+            "--causal" => options.causal = true,
             "--dir" => options.dir = value().into(),
             other => panic!("unknown option {other}"),
         }

@@ -88,9 +88,11 @@ impl<'a> Work<'a> {
             found.pairs.sort_by_key(|pair| (pair.second, pair.first));
             found.pairs.truncate(most);
             let claims = match order {
-                Order::Hb => {
-                    self.claims_by_shb(engine, found, "no schedule that keeps happens-before and what each read saw shows it")
-                }
+                Order::Hb => self.claims_by_shb(
+                    engine,
+                    found,
+                    "no schedule that keeps happens-before and what each read saw shows it",
+                ),
                 _ => {
                     self.take_schedules(engine, &mut found);
                     found.pairs.iter().map(|pair| self.claim(&found, pair)).collect()

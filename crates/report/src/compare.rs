@@ -34,8 +34,12 @@ impl<W: Write> Report for Table<W> {
             let threads = counted(findings.trace.tables.thread_count() as u64, "thread");
             writeln!(out, "{events}, {threads}\n")?;
         }
-        let heading = ["engine", "location pairs", "warnings", "races proved", "time", "events/s", "memory"];
-        let rows: Vec<Vec<String>> = engines.iter().map(|report| row(findings, report)).collect();
+        let mut heading = vec!["engine", "location pairs", "warnings", "races proved", "time", "events/s", "memory"];
+        let mut rows: Vec<Vec<String>> = engines.iter().map(|report| row(findings, report)).collect();
+        if engines.iter().any(|report| report.reduction.is_some()) {
+            heading.extend(["reduced to", "sweeps"]);
+            rows.iter_mut().zip(engines).for_each(|(row, report)| row.extend(reduction(report)));
+        }
         columns::print(out, style, &heading, &rows)?;
         if !style.quiet && engines.iter().any(|report| !report.complete) {
             writeln!(out, "+ stopped early, so there may be more")?;
@@ -65,6 +69,12 @@ fn row(findings: &Findings, report: &EngineReport) -> Vec<String> {
         scaled(report.events_per_second),
         bytes(report.peak_memory_bytes),
     ]
+}
+
+/// What was left of the trace, and how often the fixpoint was swept.
+fn reduction(report: &EngineReport) -> [String; 2] {
+    let Some(reduction) = report.reduction else { return [String::new(), String::new()] };
+    [grouped(reduction.events), reduction.sweeps.map_or(String::new(), |sweeps| grouped(sweeps.into()))]
 }
 
 /// The same as JSON: one object with all traces.
@@ -109,6 +119,7 @@ impl<W: Write> Report for Json<W> {
             json.float_at("events_per_second", report.events_per_second)?;
             json.integer_at("peak_memory_bytes", report.peak_memory_bytes)?;
             json.boolean_at("complete", report.complete)?;
+            json.reduction(report)?;
             json.end()?;
         }
         json.end()?;

@@ -5,6 +5,7 @@
 //! escaped. Values may be as long as they like, nothing is kept.
 
 use crate::findings::Unread;
+use snag_predict::EngineReport;
 use std::io::{self, Write};
 
 /// Writes one JSON document.
@@ -113,6 +114,13 @@ impl<W: Write> Emitter<W> {
     pub fn array_at(&mut self, key: &str) -> io::Result<()> {
         self.key(key)?;
         self.array()
+    }
+
+    /// Members that only engines with a reduction have.
+    pub fn reduction(&mut self, report: &EngineReport) -> io::Result<()> {
+        let Some(reduction) = report.reduction else { return Ok(()) };
+        self.integer_at("reduced_events", reduction.events)?;
+        reduction.sweeps.map_or(Ok(()), |sweeps| self.integer_at("sweeps", sweeps.into()))
     }
 
     /// The member that lists what a document lacks; none if it lacks nothing.

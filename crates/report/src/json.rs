@@ -94,6 +94,7 @@ fn engine<W: Write>(json: &mut Emitter<W>, report: &EngineReport) -> io::Result<
     json.integer_at("warnings", report.warnings)?;
     json.integer_at("location_pairs", report.location_pairs)?;
     json.boolean_at("complete", report.complete)?;
+    json.reduction(report)?;
     json.end()
 }
 

@@ -3,18 +3,19 @@
 //! Sections on one lock are ordered, so of those of other threads that read, or wrote, a cell
 //! only the latest matters; the last ones of two different threads are enough to know
 //! it for every thread. Reader sections are not ordered among each other: locks that have
-//! some are kept thread by thread. Cost: a walk along the locks under which the cell was
-//! accessed, mostly one; 32 bytes for each pair of lock and cell that occurs.
+//! some are kept thread by thread. Cost: one look into an open table for each lock that is held
+//! at an access; 32 bytes, and room for as many again at the most, for each pair of lock and cell that occurs.
 
 use super::sections::{NONE, SectionId, Sections};
 use crate::run::Kind;
-use std::collections::HashMap;
 
 /// Accesses to one cell in sections on one lock.
+#[derive(Clone, Copy)]
+#[repr(align(32))]
 struct Entry {
+    /// [`FREE`] if nothing is here.
     lock: u32,
-    /// Next entry of the same cell, + 1.
-    next: u32,
+    cell: u32,
     /// Latest section that wrote or freed, and the latest of another thread than that one's.
     writes: [SectionId; 2],
     /// The same for sections that read.
@@ -23,6 +24,9 @@ struct Entry {
     shared: u32,
 }
 
+const FREE: u32 = u32::MAX;
+const EMPTY: Entry = Entry { lock: FREE, cell: 0, writes: [NONE; 2], reads: [NONE; 2], shared: 0 };
+
 /// The latest section of one thread, of one kind, that read or wrote.
 #[derive(Clone, Copy)]
 struct OfThread {
@@ -30,27 +34,24 @@ struct OfThread {
     wrote: bool,
 }
 
-/// How many entries of a cell are walked along; the others are hashed.
-const WALK: u32 = 12;
-
 /// Accesses in critical sections so far.
 pub(crate) struct Conflicts {
-    /// First entry of each cell, + 1.
-    heads: Vec<u32>,
-    entries: Vec<Entry>,
-    far: HashMap<(u32, u32), u32>,
+    /// A power of two of them; an entry lies at its hash or behind it.
+    table: Vec<Entry>,
+    used: usize,
     shared: Vec<Vec<OfThread>>,
 }
 
 impl Conflicts {
-    pub fn new(cells: usize) -> Conflicts {
-        Conflicts { heads: vec![0; cells], entries: Vec::new(), far: HashMap::new(), shared: Vec::new() }
+    pub fn new() -> Conflicts {
+        Conflicts { table: vec![EMPTY; 1024], used: 0, shared: Vec::new() }
     }
 
-    /// Calls `found` for the sections that come before, by rule (a), an access in `own`. More than one
-    /// only if the lock has readers.
-    pub fn before(
-        &self,
+    /// Calls `found` for the sections that come before, by rule (a), an access in `own`, more than one
+    /// only if the lock has readers; and remembers the access.
+    #[inline]
+    pub fn access(
+        &mut self,
         sections: &Sections,
         own: SectionId,
         cell: usize,
@@ -58,49 +59,28 @@ impl Conflicts {
         mut found: impl FnMut(SectionId),
     ) {
         let section = sections.get(own);
-        let Some(entry) = self.find(section.lock, cell) else { return };
-        let entry = &self.entries[entry as usize];
+        let at = self.find(sections, section.lock, cell as u32);
         let changes = kind.writes() || kind == Kind::Free;
-        if let Some(list) = entry.shared.checked_sub(1) {
-            for of in &self.shared[list as usize] {
+        let Entry { shared, writes, reads, .. } = &mut self.table[at];
+        if let Some(list) = shared.checked_sub(1) {
+            let list = &mut self.shared[list as usize];
+            for of in list.iter() {
                 let other = sections.get(of.section);
                 if other.thread != section.thread && !(other.shared && section.shared) && (of.wrote || changes) {
                     found(of.section);
                 }
             }
-            return;
+            return record_shared(list, sections, own, kind);
         }
         let of_other = |[last, other]: [SectionId; 2]| match last {
             NONE => NONE,
             last if sections.get(last).thread != section.thread => last,
             _ => other,
         };
-        let (write, read) = (of_other(entry.writes), if changes { of_other(entry.reads) } else { NONE });
+        let (write, read) = (of_other(*writes), if changes { of_other(*reads) } else { NONE });
         let latest = if write == NONE || read != NONE && read > write { read } else { write };
         if latest != NONE {
             found(latest);
-        }
-    }
-
-    /// Remembers an access in a section.
-    pub fn record(&mut self, sections: &Sections, own: SectionId, cell: usize, kind: Kind) {
-        let section = sections.get(own);
-        let at = self.find(section.lock, cell).unwrap_or_else(|| self.add(sections, section.lock, cell));
-        let entry = &mut self.entries[at as usize];
-        let changes = kind.writes() || kind == Kind::Free;
-        if let Some(list) = entry.shared.checked_sub(1) {
-            let list = &mut self.shared[list as usize];
-            for wrote in [changes.then_some(true), kind.reads().then_some(false)].into_iter().flatten() {
-                let same = |of: &&mut OfThread| {
-                    let other = sections.get(of.section);
-                    of.wrote == wrote && other.thread == section.thread && other.shared == section.shared
-                };
-                match list.iter_mut().find(same) {
-                    Some(of) => of.section = own,
-                    None => list.push(OfThread { section: own, wrote }),
-                }
-            }
-            return;
         }
         let push = |latest: &mut [SectionId; 2]| {
             if latest[0] != own {
@@ -111,61 +91,86 @@ impl Conflicts {
             }
         };
         if changes {
-            push(&mut entry.writes);
+            push(writes);
         }
         if kind.reads() {
-            push(&mut entry.reads);
+            push(reads);
+        }
+    }
+
+    /// Where the entry of a lock and a cell is, made if there was none.
+    #[inline]
+    fn find(&mut self, sections: &Sections, lock: u32, cell: u32) -> usize {
+        let mut at = self.home(lock, cell);
+        loop {
+            let entry = &self.table[at];
+            if entry.lock == lock && entry.cell == cell {
+                return at;
+            }
+            if entry.lock == FREE {
+                return self.add(sections, lock, cell);
+            }
+            at = (at + 1) & (self.table.len() - 1);
         }
     }
 
     #[inline]
-    fn find(&self, lock: u32, cell: usize) -> Option<u32> {
-        let mut at = self.heads[cell];
-        for _ in 0..WALK {
-            let index = at.checked_sub(1)?;
-            let entry = &self.entries[index as usize];
-            if entry.lock == lock {
-                return Some(index);
-            }
-            at = entry.next;
-        }
-        self.far.get(&(lock, cell as u32)).copied()
+    fn home(&self, lock: u32, cell: u32) -> usize {
+        let key = (lock as u64) << 32 | cell as u64;
+        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - self.table.len().trailing_zeros())) as usize
     }
 
-    fn add(&mut self, sections: &Sections, lock: u32, cell: usize) -> u32 {
-        let new = self.entries.len() as u32;
+    #[cold]
+    fn add(&mut self, sections: &Sections, lock: u32, cell: u32) -> usize {
+        if 2 * (self.used + 1) > self.table.len() {
+            let bigger = vec![EMPTY; 2 * self.table.len()];
+            for entry in std::mem::replace(&mut self.table, bigger).into_iter().filter(|entry| entry.lock != FREE) {
+                let at = self.free_place(entry.lock, entry.cell);
+                self.table[at] = entry;
+            }
+        }
+        self.used += 1;
         let mut shared = 0;
         if sections.locks[lock as usize].has_readers {
             self.shared.push(Vec::new());
             shared = self.shared.len() as u32;
         }
-        let (writes, reads) = ([NONE; 2], [NONE; 2]);
-        self.entries.push(Entry { lock, next: 0, writes, reads, shared });
-        if self.heads[cell] == 0 {
-            self.heads[cell] = new + 1;
-            return new;
+        let at = self.free_place(lock, cell);
+        self.table[at] = Entry { lock, cell, shared, ..EMPTY };
+        at
+    }
+
+    fn free_place(&self, lock: u32, cell: u32) -> usize {
+        let mut at = self.home(lock, cell);
+        while self.table[at].lock != FREE {
+            at = (at + 1) & (self.table.len() - 1);
         }
-        let (mut last, mut length) = (self.heads[cell] - 1, 1);
-        while self.entries[last as usize].next != 0 {
-            last = self.entries[last as usize].next - 1;
-            length += 1;
-        }
-        if length < WALK {
-            self.entries[last as usize].next = new + 1;
-        } else {
-            self.far.insert((lock, cell as u32), new);
-        }
-        new
+        at
     }
 
     /// Every section that may still be asked for.
     pub fn sections(&self) -> impl Iterator<Item = SectionId> {
-        let plain = self.entries.iter().flat_map(|e| e.writes.into_iter().chain(e.reads));
+        let plain = self.table.iter().flat_map(|e| e.writes.into_iter().chain(e.reads));
         plain.chain(self.shared.iter().flatten().map(|of| of.section)).filter(|&s| s != NONE)
     }
 
     /// Bytes in use.
     pub fn memory(&self) -> usize {
-        self.heads.capacity() * 4 + self.entries.capacity() * size_of::<Entry>() + self.far.len() * 32
+        self.table.capacity() * size_of::<Entry>()
+    }
+}
+
+fn record_shared(list: &mut Vec<OfThread>, sections: &Sections, own: SectionId, kind: Kind) {
+    let section = sections.get(own);
+    let changes = kind.writes() || kind == Kind::Free;
+    for wrote in [changes.then_some(true), kind.reads().then_some(false)].into_iter().flatten() {
+        let same = |of: &&mut OfThread| {
+            let other = sections.get(of.section);
+            of.wrote == wrote && other.thread == section.thread && other.shared == section.shared
+        };
+        match list.iter_mut().find(same) {
+            Some(of) => of.section = own,
+            None => list.push(OfThread { section: own, wrote }),
+        }
     }
 }

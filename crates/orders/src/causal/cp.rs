@@ -34,7 +34,7 @@ impl Sources {
     /// Those by rule (a).
     pub fn conflicting(trace: &Trace, cells: &Cells, events: &[u32], sections: &Sections) -> Sources {
         let mut sources = Sources { latest: vec![NONE; sections.all.len()], readers: HashMap::new() };
-        let mut conflicts = Conflicts::new(cells.count());
+        let mut conflicts = Conflicts::new();
         let mut held: Vec<Vec<SectionId>> = vec![Vec::new(); trace.tables.thread_count()];
         let mut next = 0;
         for &number in events {
@@ -44,10 +44,9 @@ impl Sources {
             if let Some(kind) = Kind::of(op) {
                 for &section in own.iter() {
                     for cell in cells.of_event(index, trace.events.targets()[index]) {
-                        conflicts.before(sections, section, cell, kind, |earlier| {
+                        conflicts.access(sections, section, cell, kind, |earlier| {
                             sources.add(sections, section, earlier);
                         });
-                        conflicts.record(sections, section, cell, kind);
                     }
                 }
             } else if sections.all.get(next as usize).is_some_and(|s| s.acquire == number) {

@@ -72,7 +72,7 @@ const STRIDE: usize = 4096;
 pub fn races(trace: &Trace, cells: &Cells, settings: &Settings, tick: &mut dyn FnMut(usize) -> bool) -> Races {
     let work = Work::new(trace, cells, settings);
     match settings.relation {
-        Relation::Wcp => work.judge(|| Wcp::new(cells.count()), 0, tick),
+        Relation::Wcp => work.judge(Wcp::new, 0, tick),
         Relation::Cp => match work.fixpoint(tick) {
             Ok((mut cp, sweeps)) => {
                 cp.sweeping = false;
@@ -103,9 +103,9 @@ pub fn preceding(
     let settings = Settings { relation, window, reduce: false, all: true, limits: Limits::default() };
     let work = Work { eager, ..Work::new(trace, cells, &settings) };
     match relation {
-        Relation::Wcp => work.preceding(&mut Wcp::new(cells.count())),
+        Relation::Wcp => work.preceding(&mut Wcp::new()),
         Relation::Cp => {
-            let (mut cp, _) = work.fixpoint(&mut |_| true).ok().expect("nothing stops it");
+            let (mut cp, _) = work.fixpoint(&mut |_| true).expect("nothing stops it");
             cp.sweeping = false;
             work.preceding(&mut cp)
         }
@@ -204,12 +204,7 @@ impl<'t> Work<'t> {
         each.collect()
     }
 
-    fn judge<R: Rules>(
-        &self,
-        mut rules: impl FnMut() -> R,
-        sweeps: u32,
-        tick: &mut dyn FnMut(usize) -> bool,
-    ) -> Races {
+    fn judge<R: Rules>(&self, mut rules: impl FnMut() -> R, sweeps: u32, tick: &mut dyn FnMut(usize) -> bool) -> Races {
         let (warnings, found) = if self.settings.all {
             let memory = Epochs::<false>::new(self.cells.count());
             let (warnings, _) = self.unordered(rules(), memory, tick);
@@ -280,7 +275,12 @@ impl<'t> Work<'t> {
         let mut pass = self.pass();
         let mut histories = Histories::new(self.cells.count());
         let mut warnings = Warnings { racy: vec![false; self.cells.count()], ..Warnings::default() };
-        let mut named = Named { trace: self.trace, limits: self.settings.limits, known: HashMap::new(), found: Found::nothing(true) };
+        let mut named = Named {
+            trace: self.trace,
+            limits: self.settings.limits,
+            known: HashMap::new(),
+            found: Found::nothing(true),
+        };
         let mut window = Window::new(self);
         let mut racing = Vec::new();
         for (index, chunk) in self.events.chunks(STRIDE).enumerate() {

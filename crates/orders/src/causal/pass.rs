@@ -377,7 +377,11 @@ impl<'t> Pass<'t> {
             self.needed(now, &mut |section| needed.push(section));
             rules.needed(self, &mut |section| needed.push(section));
             let (sync, released) = (&self.cause_sync, &self.released);
-            self.causes.collect(sync.root_count() + needed.len(), |mark| {
+            // What it takes to find out what is needed, but not so much that unused rows take more than a quarter of a
+            // gigabyte until then.
+            let most = (1 << 29) / self.causes.slots().max(1);
+            let cost = (needed.len() + self.sections.users.len() * self.order.slots()).min(most);
+            self.causes.collect(sync.root_count() + cost, |mark| {
                 sync.roots(mark);
                 needed.iter().for_each(|&section| mark(released[section as usize].row));
                 causes(mark);

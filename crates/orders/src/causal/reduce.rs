@@ -54,18 +54,20 @@ pub fn reduce(trace: &Trace, cells: &Cells, all: bool, repeats: bool) -> Reduced
                 let given = |alloc: snag_trace::EventId| threads[alloc.index()] != thread;
                 let shared = touched.clone().any(|cell| cell_owner[cell] == SEVERAL)
                     || cells.block_of_event(number).is_some_and(given);
-                shared && (repeats || touched.len() != 1 || {
-                    let location = events.location(number);
-                    let wrote = op == Op::Write;
-                    let stage = stages[thread.index()];
-                    let before = &mut last[touched.start];
-                    let same = before.thread == thread.0 + 1 && before.stage == stage && before.location == location;
-                    let repeated = same && location != LocId::NONE && (before.wrote || !wrote);
-                    if !repeated {
-                        *before = Last { thread: thread.0 + 1, stage, location, wrote };
-                    }
-                    !repeated
-                })
+                shared
+                    && (repeats || touched.len() != 1 || {
+                        let location = events.location(number);
+                        let wrote = op == Op::Write;
+                        let stage = stages[thread.index()];
+                        let before = &mut last[touched.start];
+                        let same =
+                            before.thread == thread.0 + 1 && before.stage == stage && before.location == location;
+                        let repeated = same && location != LocId::NONE && (before.wrote || !wrote);
+                        if !repeated {
+                            *before = Last { thread: thread.0 + 1, stage, location, wrote };
+                        }
+                        !repeated
+                    })
             }
             Op::Begin | Op::Branch | Op::Let | Op::Mark => false,
             Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => {

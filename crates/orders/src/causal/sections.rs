@@ -157,7 +157,8 @@ impl Sections {
         if lock.has_readers && !section.shared {
             for user in lock.users.iter().map(|&user| &self.users[user as usize]) {
                 if user.thread != section.thread {
-                    let before = user.shared.partition_point(|id| within(id) && self.get(*id).acquire < section.acquire);
+                    let before =
+                        user.shared.partition_point(|id| within(id) && self.get(*id).acquire < section.acquire);
                     found.extend(before.checked_sub(1).map(|at| user.shared[at]));
                 }
             }

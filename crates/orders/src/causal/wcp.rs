@@ -23,8 +23,8 @@ pub(crate) struct Wcp {
 }
 
 impl Wcp {
-    pub fn new(cells: usize) -> Wcp {
-        Wcp { conflicts: Conflicts::new(cells) }
+    pub fn new() -> Wcp {
+        Wcp { conflicts: Conflicts::new() }
     }
 }
 
@@ -36,10 +36,9 @@ impl Rules for Wcp {
         for index in 0..pass.held[thread.index()].len() {
             let section = pass.held[thread.index()][index];
             let sections = pass.sections;
-            self.conflicts.before(sections, section, cell, kind, |earlier| {
+            self.conflicts.access(sections, section, cell, kind, |earlier| {
                 pass.precede(slot, earlier);
             });
-            self.conflicts.record(sections, section, cell, kind);
         }
     }
 

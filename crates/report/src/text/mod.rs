@@ -15,7 +15,7 @@ pub use style::Style;
 
 use crate::digest::{Goal, Row, digest};
 use crate::findings::{Findings, Report, Unread};
-use crate::number::{counted, seconds};
+use crate::number::{counted, grouped, seconds};
 use crate::suppress::Suppressed;
 use crate::{digest, words};
 use snag_predict::{Analysis, Candidate, Deadlock, EngineReport, Race};
@@ -294,8 +294,12 @@ pub(crate) fn summary_line(trace: &Trace, report: &EngineReport, analysis: &Anal
             found += &format!(", {}", counted(number, noun));
         }
     }
+    let reduced = report.reduction.map_or(String::new(), |reduction| {
+        let sweeps = reduction.sweeps.map_or(String::new(), |sweeps| format!(", {}", counted(sweeps.into(), "sweep")));
+        format!(" (reduced to {}{sweeps})", grouped(reduction.events))
+    });
     format!(
-        "{}: {found} ({}, {}) in {}, {}, {}",
+        "{}: {found} ({}, {}) in {}{reduced}, {}, {}",
         report.engine.name(),
         counted(report.warnings, "warning"),
         counted(report.location_pairs, "location pair"),
