@@ -104,11 +104,11 @@ pub fn wcp(trace: &Trace) -> Relation {
 /// CP as the paper computes it with a window: sections whose first and last events lie more than `window`
 /// events apart are taken to be ordered. `position` says where in the reduced trace an event lies.
 pub fn cp_in_window(trace: &Trace, window: usize, position: &dyn Fn(usize) -> usize) -> Relation {
-    Causal::of(trace).close(|causal, relation, one, two| {
-        let last = *two.events.last().expect("its acquire");
-        match position(last) - position(one.acquire) > window {
-            true => one.release.map(|release| (release, two.acquire)).into_iter().collect(),
-            false => causal.cp_edge(relation, one, two),
+    Causal::of(trace).close(|causal, relation, pair| {
+        let last = *pair.two.events.last().expect("its acquire");
+        match position(last) - position(pair.one.acquire) > window {
+            true => vec![(pair.release, pair.two.acquire)],
+            false => causal.cp_edge(relation, pair),
         }
     })
 }
@@ -166,6 +166,18 @@ struct Causal<'t> {
     must: Relation,
 }
 
+/// Two sections that exclude each other, in this order.
+struct Pair<'s> {
+    one: &'s Section,
+    /// The release of the first.
+    release: usize,
+    two: &'s Section,
+    /// Events of the second that conflict with one of the first.
+    conflicting: Vec<usize>,
+    /// The must order puts something in the first before something in the second.
+    hard: bool,
+}
+
 type Edge = (usize, usize);
 
 impl<'t> Causal<'t> {
@@ -173,24 +185,29 @@ impl<'t> Causal<'t> {
         Causal { facts: Facts::of(trace), sections: sections(trace), hb: hb(trace), must: must(trace) }
     }
 
-    /// Applies `rule` to all pairs of sections that exclude each other until it gives no new edge.
-    fn close(&self, rule: impl Fn(&Self, &Relation, &Section, &Section) -> Vec<Edge>) -> Relation {
-        let mut relation = Relation::new(self.facts.len());
-        loop {
-            let mut edges = Vec::new();
-            for two in &self.sections {
-                let excluded = |one: &&Section| {
-                    one.lock == two.lock
-                        && one.thread != two.thread
-                        && !(one.shared && two.shared)
-                        && one.release.is_some_and(|release| release < two.acquire)
-                };
-                for one in self.sections.iter().filter(excluded) {
-                    edges.extend(rule(self, &relation, one, two));
+    /// The pairs of sections that exclude each other.
+    fn pairs(&self) -> Vec<Pair<'_>> {
+        let mut pairs = Vec::new();
+        for two in &self.sections {
+            for one in self.sections.iter().filter(|one| one.lock == two.lock && one.thread != two.thread) {
+                let Some(release) = one.release.filter(|&release| release < two.acquire) else { continue };
+                if !(one.shared && two.shared) {
+                    let conflicts = |&&b: &&usize| one.events.iter().any(|&a| self.facts.depend(a, b));
+                    let conflicting = two.events.iter().filter(conflicts).copied().collect();
+                    pairs.push(Pair { one, release, two, conflicting, hard: self.ordered(&self.must, one, two) });
                 }
             }
+        }
+        pairs
+    }
+
+    /// Applies `rule` to all pairs of sections that exclude each other until it gives no new edge.
+    fn close(&self, rule: impl Fn(&Self, &Relation, &Pair) -> Vec<Edge>) -> Relation {
+        let mut relation = Relation::new(self.facts.len());
+        let pairs = self.pairs();
+        loop {
             let before = relation.clone();
-            for (from, to) in edges {
+            for (from, to) in pairs.iter().flat_map(|pair| rule(self, &before, pair)) {
                 self.add(&mut relation, EventId::new(from), EventId::new(to));
             }
             if relation == before {
@@ -206,32 +223,27 @@ impl<'t> Causal<'t> {
         }
     }
 
-    /// Whether something in one section is ordered before something in the other, so that they cannot be swapped.
+    /// Whether a relation puts something in one section before something in the other.
     fn ordered(&self, relation: &Relation, one: &Section, two: &Section) -> bool {
-        one.events.iter().any(|&a| {
-            two.events.iter().any(|&b| {
-                let (a, b) = (EventId::new(a), EventId::new(b));
-                relation.has(a, b) || self.must.has(a, b)
-            })
-        })
+        let before = |a: usize, b: usize| relation.has(EventId::new(a), EventId::new(b));
+        one.events.iter().any(|&a| two.events.iter().any(|&b| before(a, b)))
     }
 
     /// Rules (a) and (b) of CP.
-    fn cp_edge(&self, relation: &Relation, one: &Section, two: &Section) -> Vec<Edge> {
-        let conflict = || one.events.iter().any(|&a| two.events.iter().any(|&b| self.facts.depend(a, b)));
-        match conflict() || self.ordered(relation, one, two) {
-            true => one.release.map(|release| (release, two.acquire)).into_iter().collect(),
+    fn cp_edge(&self, relation: &Relation, pair: &Pair) -> Vec<Edge> {
+        match !pair.conflicting.is_empty() || pair.hard || self.ordered(relation, pair.one, pair.two) {
+            true => vec![(pair.release, pair.two.acquire)],
             false => Vec::new(),
         }
     }
 
     /// Rules (a) and (b) of WCP.
-    fn wcp_edges(&self, relation: &Relation, one: &Section, two: &Section) -> Vec<Edge> {
-        let Some(release) = one.release else { return Vec::new() };
-        let conflicting = two.events.iter().filter(|&&b| one.events.iter().any(|&a| self.facts.depend(a, b)));
-        let mut edges: Vec<Edge> = conflicting.map(|&b| (release, b)).collect();
-        if let (Some(end), true) = (two.release, self.ordered(relation, one, two)) {
-            edges.push((release, end));
+    fn wcp_edges(&self, relation: &Relation, pair: &Pair) -> Vec<Edge> {
+        let mut edges: Vec<Edge> = pair.conflicting.iter().map(|&access| (pair.release, access)).collect();
+        if let Some(end) = pair.two.release
+            && (pair.hard || self.ordered(relation, pair.one, pair.two))
+        {
+            edges.push((pair.release, end));
         }
         edges
     }

@@ -26,17 +26,24 @@ fn compare_shows_every_engine() {
     let ran = snag(&["compare", &figure("fig4")]).expect(1);
     let mut lines = ran.stdout.lines().skip_while(|line| !line.starts_with("engine"));
     let heading = lines.next().unwrap();
-    for column in ["location pairs", "warnings", "races proved", "time", "events/s", "memory"] {
+    for column in ["location pairs", "warnings", "races proved", "time", "events/s", "memory", "reduced to", "sweeps"] {
         assert!(heading.contains(column), "{heading}");
     }
-    let rows: Vec<Vec<&str>> = lines.map(|line| line.split_whitespace().take(4).collect()).collect();
-    assert_eq!(rows[0], ["hb", "7", "7", "4"]);
-    assert_eq!(rows[3], ["shb", "4", "4", "4"]);
-    assert_eq!(rows[5], ["lockset", "5", "5", "0"]);
+    let rows: Vec<Vec<&str>> = lines.map(|line| line.split_whitespace().collect()).collect();
+    let row = |name: &str| rows.iter().find(|row| row[0] == name).unwrap_or_else(|| panic!("no {name}: {rows:?}"));
+    assert_eq!(row("hb")[1..4], ["7", "7", "4"]);
+    assert_eq!(row("shb")[1..4], ["4", "4", "4"]);
+    assert_eq!(row("cp")[1..3], ["7", "7"]);
+    assert_eq!(row("cp").iter().rev().take(2).collect::<Vec<_>>(), [&"1", &"14"], "swept once, 14 events left");
+    assert_eq!(row("lockset")[1..4], ["5", "5", "0"]);
     let ran = snag(&["compare", "--format", "json", &figure("fig4"), &figure("fig1"), "nothing"]).expect(2);
     let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(json["traces"][0]["engines"][0]["races"], 4);
     assert_eq!(json["traces"][1]["engines"][3]["name"], "shb");
+    let engines = json["traces"][0]["engines"].as_array().unwrap();
+    let of = |name: &str| engines.iter().find(|engine| engine["name"] == name).unwrap();
+    assert_eq!((&of("cp")["sweeps"], &of("cp")["reduced_events"]), (&1.into(), &14.into()));
+    assert!(of("shb").get("reduced_events").is_none() && of("wcp").get("sweeps").is_none());
     assert_eq!(json["errors"][0]["path"], "nothing");
 }
 
