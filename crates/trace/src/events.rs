@@ -67,19 +67,6 @@ impl Event {
     }
 }
 
-/// An event that has neither aux nor value, on its way into the columns.
-#[derive(Clone, Copy, Debug)]
-pub struct Plain {
-    /// Who does it.
-    pub thread: ThreadId,
-    /// To what.
-    pub target: u32,
-    /// Where in the program.
-    pub location: LocId,
-    /// What is done.
-    pub op: Op,
-}
-
 /// A run of events: a whole trace, or one block of a stream.
 ///
 /// `op`, `thread`, `target` and `location` are always filled and equally long.
@@ -199,32 +186,6 @@ impl Events {
         if value.is_some() {
             self.known[index / 64] |= 1 << (index % 64);
         }
-    }
-
-    /// Adds many events at once, column by column.
-    pub fn extend_from_plain(&mut self, events: &[Plain]) {
-        self.extend_plain(
-            events.iter().map(|e| e.op),
-            events.iter().map(|e| e.thread),
-            events.iter().map(|e| e.target),
-            events.iter().map(|e| e.location),
-        );
-    }
-
-    /// Adds columns decoded elsewhere, for events that have neither aux nor value.
-    pub fn extend_plain(
-        &mut self,
-        op: impl IntoIterator<Item = Op>,
-        thread: impl IntoIterator<Item = ThreadId>,
-        target: impl IntoIterator<Item = u32>,
-        location: impl IntoIterator<Item = LocId>,
-    ) {
-        self.extend_with(|columns| {
-            columns.op.extend(op);
-            columns.thread.extend(thread);
-            columns.target.extend(target);
-            location.into_iter().for_each(|l| columns.location.push(l.0));
-        });
     }
 
     /// Adds events that have neither aux nor value: `fill` appends equally many to each column.

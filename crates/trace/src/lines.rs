@@ -7,7 +7,7 @@ use std::io::Read;
 /// A longer line is refused, so that a file without line ends cannot fill the memory.
 pub const LONGEST_LINE: usize = 1 << 20;
 
-const CHUNK: usize = 1 << 20;
+const CHUNK: usize = 1 << 18;
 
 /// Cuts a stream into chunks that end with a line.
 pub struct Lines<R> {

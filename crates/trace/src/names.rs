@@ -12,8 +12,10 @@ pub struct Names {
     text: String,
     /// Where the name of each id ends in `text`; it starts where the one before ends.
     ends: Vec<usize>,
-    /// Open addressing, a power of two long, at most half full, a quarter while small.
+    /// Open addressing, a power of two long, at most half full, less while small.
     slots: Vec<Slot>,
+    /// A hash has so many bits more than are needed for an index into `slots`.
+    shift: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -70,18 +72,19 @@ impl Key {
     /// can be read, in two loads.
     #[inline(always)]
     pub fn padded(bytes: &[u8; 16], len: usize) -> Key {
-        const MASKS: [(u64, u64); 16] = {
-            let mut masks = [(0, 0); 16];
+        /// Which bits of either word count, and the length where it belongs.
+        const MASKS: [[u64; 3]; 16] = {
+            let mut masks = [[0; 3]; 16];
             let mut n = 0;
             while n < 16 {
                 let all: u128 = (1 << (8 * n)) - 1;
-                masks[n] = (all as u64, (all >> 64) as u64);
+                masks[n] = [all as u64, (all >> 64) as u64, (n as u64) << 56];
                 n += 1;
             }
             masks
         };
-        let (low, high) = MASKS[len & 15];
-        Key { low: load64(&bytes[..8]) & low, high: load64(&bytes[8..]) & high | (len as u64) << 56 }
+        let [low, high, length] = MASKS[len & 15];
+        Key { low: load64(&bytes[..8]) & low, high: load64(&bytes[8..]) & high | length }
     }
 
     /// A long text is folded from both ends with different multipliers, eight
@@ -104,11 +107,11 @@ impl Key {
         Key { low: low ^ low >> 32, high: high | LONG }
     }
 
+    /// Good in its upper bits. What differs between names are mostly digits, which differ in their lower halves; the
+    /// rotation keeps those of both words apart.
     #[inline(always)]
-    fn hash(self) -> usize {
-        let folded = self.low ^ self.high.rotate_left(32).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        let product = folded as u128 * MIX as u128;
-        (product as u64 ^ (product >> 64) as u64) as usize
+    fn hash(self) -> u64 {
+        (self.low ^ self.high.rotate_left(20)).wrapping_mul(MIX)
     }
 }
 
@@ -131,7 +134,7 @@ impl Default for Names {
 impl Names {
     /// No names.
     pub fn new() -> Names {
-        Names { text: String::new(), ends: Vec::new(), slots: vec![FREE; 16] }
+        Names { text: String::new(), ends: Vec::new(), slots: vec![FREE; 16], shift: 60 }
     }
 
     /// How many names there are.
@@ -180,8 +183,32 @@ impl Names {
     /// where it is looked for first, as most do.
     #[inline(always)]
     pub(crate) fn glance(&self, key: Key) -> Option<u32> {
-        let slot = &self.slots[key.hash() & (self.slots.len() - 1)];
+        let slot = &self.slots[self.slot(key.hash())];
         (slot.key == key).then_some(slot.id)
+    }
+
+    /// Whether there are so many names that [`Names::prepare`] pays.
+    pub(crate) fn is_large(&self) -> bool {
+        self.slots.len() * size_of::<Slot>() > 1 << 19
+    }
+
+    /// Has the processor fetch what [`Names::glance`] will look at.
+    #[inline(always)]
+    pub(crate) fn prepare(&self, key: Key) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let slot: *const Slot = &self.slots[self.slot(key.hash())];
+            // SAFETY: a prefetch reads nothing, and the address is that of a slot.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(slot.cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = key;
+    }
+
+    #[inline(always)]
+    fn slot(&self, hash: u64) -> usize {
+        (hash >> self.shift) as usize
     }
 
     /// The index of a name with this key, added if new.
@@ -196,7 +223,7 @@ impl Names {
     #[inline(always)]
     fn lookup(&self, name: &[u8], key: Key) -> Result<usize, usize> {
         let mask = self.slots.len() - 1;
-        let mut at = key.hash() & mask;
+        let mut at = self.slot(key.hash());
         loop {
             let slot = &self.slots[at];
             if slot.key == key {
@@ -219,7 +246,11 @@ impl Names {
         self.ends.push(self.text.len());
         self.slots[slot] = Slot { key, id: index as u32 };
         // Sparse while that is cheap: most look-ups should hit at their first try.
-        let sparse = if self.ends.len() < 1 << 16 { 4 } else { 2 };
+        let sparse = match self.ends.len() {
+            ..0x400 => 8,
+            ..0x1_0000 => 4,
+            _ => 2,
+        };
         if sparse * self.ends.len() > self.slots.len() {
             self.grow();
         }
@@ -228,15 +259,15 @@ impl Names {
 
     fn grow(&mut self) {
         let mask = self.slots.len() * 2 - 1;
-        let mut slots = vec![FREE; mask + 1];
-        for slot in self.slots.iter().filter(|s| s.key != FREE.key) {
-            let mut at = slot.key.hash() & mask;
-            while slots[at].key != FREE.key {
+        let old = std::mem::replace(&mut self.slots, vec![FREE; mask + 1]);
+        self.shift -= 1;
+        for slot in old.into_iter().filter(|s| s.key != FREE.key) {
+            let mut at = self.slot(slot.key.hash());
+            while self.slots[at].key != FREE.key {
                 at = (at + 1) & mask;
             }
-            slots[at] = *slot;
+            self.slots[at] = slot;
         }
-        self.slots = slots;
     }
 }
 

@@ -71,11 +71,21 @@ impl Narrow {
         }
     }
 
+    /// Adds numbers of any size.
+    pub fn extend(&mut self, more: &[u32]) {
+        match self {
+            Narrow::Short(numbers) if more.iter().all(|&n| n <= u16::MAX as u32) => {
+                numbers.extend(more.iter().map(|&n| n as u16));
+            }
+            _ => self.long().extend_from_slice(more),
+        }
+    }
+
     /// Adds a part of another column.
     pub fn extend_from(&mut self, other: &Narrow, range: Range<usize>) {
         match other {
             Narrow::Short(more) => self.extend_short(more[range].iter().copied()),
-            Narrow::Long(more) => more[range].iter().for_each(|&n| self.push(n)),
+            Narrow::Long(more) => self.extend(&more[range]),
         }
     }
 

@@ -48,25 +48,38 @@ impl Stats {
         self.events += events.len() as u64;
         self.by_thread.resize(tables.thread_count(), 0);
         self.depth.resize(tables.thread_count(), 0);
-        for (&op, &thread) in events.ops().iter().zip(events.threads()) {
+        self.count_threads(events, tables.thread_count());
+        let (ops, threads) = (events.ops(), events.threads());
+        let count = |wanted: Op| ops.iter().filter(|&&op| op == wanted).count() as u64;
+        self.by_op[Op::Read as usize] += count(Op::Read);
+        self.by_op[Op::Write as usize] += count(Op::Write);
+        for (&op, thread) in ops.iter().zip(threads).filter(|(op, _)| !op.is_plain_access()) {
             self.by_op[op as usize] += 1;
-            self.by_thread[thread.index()] += 1;
+            let depth = &mut self.depth[thread.index()];
             match op {
                 Op::Acquire | Op::ReadAcquire | Op::WaitEnd => {
-                    let depth = &mut self.depth[thread.index()];
                     *depth += 1;
                     self.nesting = self.nesting.max(*depth);
                 }
-                Op::Release | Op::ReadRelease | Op::WaitBegin => {
-                    let depth = &mut self.depth[thread.index()];
-                    *depth = depth.saturating_sub(1);
-                }
+                Op::Release | Op::ReadRelease | Op::WaitBegin => *depth = depth.saturating_sub(1),
                 _ => {}
             }
         }
         self.located += events.location_column().nonzero() as u64;
         if events.has_values() {
             self.valued += (0..events.len()).filter(|&i| events.value(i).is_some()).count() as u64;
+        }
+    }
+
+    /// Counts the events of each thread. Neighbours are counted in different places: to count up the same number again
+    /// and again, the processor would have to wait each time for the time before.
+    fn count_threads(&mut self, events: &Events, threads: usize) {
+        let mut by_thread = vec![[0u32; 4]; threads];
+        for (i, &thread) in events.threads().iter().enumerate() {
+            by_thread[thread.index()][i % 4] += 1;
+        }
+        for (total, counts) in self.by_thread.iter_mut().zip(by_thread) {
+            *total += counts.iter().map(|&count| count as u64).sum::<u64>();
         }
     }
 

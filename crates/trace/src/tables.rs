@@ -180,7 +180,8 @@ impl Tables {
     #[inline(always)]
     pub(crate) fn glance_variable(&self, key: Key) -> Option<u32> {
         let index = self.names[Space::VariableName as usize].glance(key)?;
-        self.named.get(index as usize).map(|v| v.0)
+        // Without ranges, variables are numbered as their names are.
+        if self.ranges.is_empty() { Some(index) } else { self.named.get(index as usize).map(|v| v.0) }
     }
 
     /// The variable that is this address range, added if new.
