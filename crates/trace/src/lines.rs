@@ -41,6 +41,8 @@ impl<R: Read> Lines<R> {
         self.filled -= self.used;
         self.used = 0;
         loop {
+            // What was there before holds no line end.
+            let fresh = self.filled;
             if !self.ended && self.filled <= LONGEST_LINE {
                 let end = (self.filled + CHUNK).min(self.buffer.len() - PADDING);
                 match self.input.read(&mut self.buffer[self.filled..end]) {
@@ -57,8 +59,8 @@ impl<R: Read> Lines<R> {
                 self.used = self.filled;
                 break;
             }
-            if let Some(end) = memchr::memrchr(b'\n', &self.buffer[..self.filled]) {
-                self.used = end + 1;
+            if let Some(end) = memchr::memrchr(b'\n', &self.buffer[fresh..self.filled]) {
+                self.used = fresh + end + 1;
                 break;
             }
             if self.filled > LONGEST_LINE {

@@ -88,6 +88,32 @@ fn what_text_cannot_say_is_an_error() {
 }
 
 #[test]
+fn what_std_would_read_as_something_else_is_an_error() {
+    for mark in ["r(x)", "w(x)", "", "branch", "frob", "dummy(", "fork(T1)"] {
+        let mut trace = tiny();
+        let text = trace.tables.intern(Space::Text, mark);
+        trace.events.push(Event::new(ThreadId(0), Op::Mark, text));
+        let error = write_as(Format::Std, &trace).unwrap_err();
+        assert_eq!(error.position, Position::Event(1), "{error}");
+        assert!(error.message.contains("mark"), "{error}");
+    }
+    for mark in ["begin", "endless", "dummy()", "dummy(r(x))"] {
+        let mut trace = tiny();
+        let text = trace.tables.intern(Space::Text, mark);
+        trace.events.push(Event::new(ThreadId(0), Op::Mark, text));
+        assert!(write_as(Format::Std, &trace).is_ok());
+    }
+    let mut trace = tiny();
+    let location = trace.tables.location("a\r");
+    trace.events.push(Event { location, ..Event::new(ThreadId(0), Op::Branch, 0) });
+    assert!(write_as(Format::Std, &trace).unwrap_err().message.contains("carriage return"));
+    let mut trace = tiny();
+    let variable = trace.tables.variable_named("");
+    trace.events.push(Event::new(ThreadId(0), Op::Read, variable.0));
+    assert!(write_as(Format::Std, &trace).unwrap_err().message.contains("empty name"));
+}
+
+#[test]
 fn declarations_come_before_use() {
     let mut trace = tiny();
     let semaphore = SemId(trace.tables.intern(Space::Semaphore, "s"));

@@ -157,6 +157,9 @@ impl Parser<'_> {
     fn line(&mut self, mut line: &[u8], ahead: &[u8]) -> Result<()> {
         line = self.without_carriage_return(line)?;
         let Some(first) = line.iter().position(|&b| b == b'|') else {
+            if line.trim_ascii().is_empty() {
+                return self.error("the line is blank: expected thread|op(target)|location");
+            }
             return self.error("no '|': expected thread|op(target)|location");
         };
         let after = &line[first + 1..];
@@ -241,8 +244,7 @@ impl Parser<'_> {
             [b'j', b'o', b'i', b'n', b'(', target @ .., b')'] => Word::Thread(Op::Join, target),
             [b'b', b'r', b'a', b'n', b'c', b'h'] => return Ok(Word::Branch(None)),
             [b'b', b'r', b'a', b'n', b'c', b'h', b'(', text @ .., b')'] => return Ok(Word::Branch(Some(text))),
-            [b'd', b'u', b'm', b'm', b'y', b'(', .., b')'] => return Ok(Word::Mark),
-            _ if op.starts_with(b"begin") || op.starts_with(b"end") => return Ok(Word::Mark),
+            _ if is_mark(op) => return Ok(Word::Mark),
             _ => return self.unknown(op),
         };
         let (Word::Memory(_, target) | Word::Lock(_, target) | Word::Thread(_, target)) = word else {
@@ -318,6 +320,11 @@ impl Parser<'_> {
         let numbered = !number_of(column).is_empty();
         (numbered && prefix != other && (prefix.is_empty() || other.is_empty())).then(|| format!("{prefix}{number}"))
     }
+}
+
+/// Whether an operation is read and kept, but means nothing.
+pub(super) fn is_mark(op: &[u8]) -> bool {
+    op.starts_with(b"begin") || op.starts_with(b"end") || op.starts_with(b"dummy(") && op.ends_with(b")")
 }
 
 /// The digits at the end of a thread's name, if the rest has none; else nothing.

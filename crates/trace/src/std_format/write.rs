@@ -1,5 +1,6 @@
 //! Writing STD.
 
+use super::read::is_mark;
 use crate::error::{Error, Position, Result};
 use crate::events::{Event, Events};
 use crate::ids::*;
@@ -85,11 +86,20 @@ impl<W: Write> StdWriter<W> {
             Op::Branch if event.aux != 0 => return inexpressible("branch conditions"),
             Op::Branch if event.target != 0 => bracketed("branch", name(Space::Text, event.target - 1)),
             Op::Branch => "branch".to_owned(),
-            Op::Mark => name(Space::Text, event.target).to_owned(),
+            Op::Mark => match name(Space::Text, event.target) {
+                mark if is_mark(mark.as_bytes()) => mark.to_owned(),
+                mark => return inexpressible(&format!("the mark '{mark}'; only 'begin…', 'end…' and 'dummy(…)'")),
+            },
             op => return inexpressible(&format!("'{}'", op.word())),
         };
         let thread = tables.thread_name(event.thread);
         let location = tables.location_name(event.location);
+        if thread.is_empty() || op.ends_with("()") && !matches!(event.op, Op::Mark | Op::Branch) {
+            return inexpressible("an empty name");
+        }
+        if location.ends_with('\r') {
+            return inexpressible("a location that ends in a carriage return");
+        }
         for field in [thread, &op, location] {
             if field.contains(['|', '\n']) {
                 return inexpressible("a name that holds '|' or a line end");
