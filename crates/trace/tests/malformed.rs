@@ -39,7 +39,7 @@ fn std() {
         ("three bars", b"T|w(x)|a|b\n", Line(1), "more than two '|'"),
         ("three bars later", b"T|w(x)|a\nT|w(x)|a\nT|w(x)|a|\n", Line(3), "more than two '|'"),
         ("blank line", b"T|w(x)|a\n\nT|w(x)|a\n", Line(2), "the line is blank"),
-        ("blank line at the end", b"T|w(x)|a\n\n", Line(2), "no '|'"),
+        ("blank line at the end", b"T|w(x)|a\n\n", Line(2), "the line is blank"),
         ("no thread", b"|w(x)|a\n", Line(1), "no name"),
         ("0xff in the location", b"T|w(x)|\xff\n", Line(1), "not UTF-8"),
         ("0xff in the thread", b"T|w(x)|a\n\xff\xff|w(x)|a\n", Line(2), "not UTF-8"),
