@@ -44,8 +44,12 @@ pub struct Global {
     #[arg(long, global = true, help_heading = "Global options", value_name = "WHEN", default_value = "auto")]
     pub progress: Bars,
     /// Threads to use [default: one per processor]
-    #[arg(short, long, global = true, help_heading = "Global options", value_name = "N")]
+    #[arg(short, long, global = true, help_heading = "Global options", value_name = "N", value_parser = jobs)]
     pub jobs: Option<NonZeroUsize>,
+}
+
+fn jobs(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| "not a number of threads from 1 on".to_owned())
 }
 
 /// When to use colours.

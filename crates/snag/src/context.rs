@@ -73,8 +73,13 @@ impl Context {
     /// Something may be wrong.
     pub fn warn(&self, message: &str) {
         if !self.quiet {
-            eprintln!("snag: warning: {}", printable(message));
+            self.insist(message);
         }
+    }
+
+    /// Something is missing, which even those want to know who want to hear little.
+    pub fn insist(&self, message: &str) {
+        eprintln!("snag: warning: {}", printable(message));
     }
 
     /// Something for those who asked for more.

@@ -43,8 +43,10 @@ pub struct RaceClaim {
     pub first: AccessClaim,
     /// The other.
     pub second: AccessClaim,
-    locks_first: Vec<String>,
-    locks_second: Vec<String>,
+    /// Locks held at the first access.
+    pub locks_first: Vec<String>,
+    /// Locks held at the second.
+    pub locks_second: Vec<String>,
     /// The events before the pair.
     pub witness: Vec<u32>,
     reads: Vec<IgnoredAny>,
@@ -110,7 +112,7 @@ pub fn entries(input: impl Read) -> Result<Vec<Entry>, String> {
         snag: u64,
         traces: Vec<Entry>,
     }
-    let document: Document = serde_json::from_reader(input).map_err(|error| error.to_string())?;
+    let document: Document = serde_json::from_reader(input).map_err(not_findings)?;
     match document.snag {
         VERSION => Ok(document.traces),
         other => Err(format!("findings of version {other}; this program reads version {VERSION}")),
@@ -121,6 +123,17 @@ pub fn entries(input: impl Read) -> Result<Vec<Entry>, String> {
 pub fn claims(input: impl Read, index: usize, each: &mut dyn FnMut(Claim) -> Result<(), String>) -> Result<(), String> {
     let mut json = serde_json::Deserializer::from_reader(input);
     Document { index, each }.deserialize(&mut json).and_then(|()| json.end()).map_err(|error| error.to_string())
+}
+
+/// The file is not even roughly what it should be.
+fn not_findings(error: serde_json::Error) -> String {
+    match error.classify() {
+        serde_json::error::Category::Io => format!("cannot read: {error}"),
+        _ => format!(
+            "not what 'snag check --format json' writes: {}",
+            error.to_string().replace("struct Document", "an object")
+        ),
+    }
 }
 
 type Each<'a> = &'a mut dyn FnMut(Claim) -> Result<(), String>;

@@ -86,7 +86,12 @@ impl Source {
     }
 
     /// Reads all of it into memory.
-    pub fn read(mut self, context: &Context) -> Result<Trace, Unread> {
+    pub fn read(self, context: &Context) -> Result<Trace, Unread> {
+        self.read_noting(context).map(|(trace, _)| trace)
+    }
+
+    /// The same, and whether the recording is whole: not cut off.
+    pub fn read_noting(mut self, context: &Context) -> Result<(Trace, bool), Unread> {
         let started = Instant::now();
         let mut events = Events::new();
         self.watch::<std::convert::Infallible>(context, "reading", |reader| {
@@ -96,7 +101,8 @@ impl Source {
         .map_err(|Stop::Trace(error)| unread(&self.name, error))?;
         let seconds = started.elapsed().as_secs_f64();
         context.detail(&format!("{}: read {} events in {seconds:.2} s", self.name, events.len()));
-        Ok(Trace { tables: self.reader.tables, events })
+        let whole = !self.reader.is_cut_off();
+        Ok((Trace { tables: self.reader.tables, events }, whole))
     }
 
     /// Repeats a step, which tells whether there is more and how many events were read.
@@ -124,8 +130,11 @@ impl Source {
             }
         };
         bars.clear();
+        let lost = self.reader.is_cut_off();
         for warning in self.reader.take_warnings() {
-            context.warn(&format!("{}: {warning}", self.name));
+            let warning = format!("{}: {warning}", self.name);
+            // Who wants findings only must know all the same that some may be missing.
+            if lost { context.insist(&warning) } else { context.warn(&warning) }
         }
         result
     }

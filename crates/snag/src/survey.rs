@@ -15,6 +15,7 @@ use snag_schedule::Level;
 use snag_trace::Trace;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// What is to be done.
 pub struct Job<'a> {
@@ -91,24 +92,31 @@ fn one(context: &Context, job: &Job, path: &Path, found: &mut bool, report: &mut
     if interrupt::interrupted() {
         return Err(refuse("interrupted before it was analysed".to_owned()));
     }
-    let trace = Source::open(context, path, None).and_then(|source| source.read(context)).map_err(Stop::Trace)?;
+    let started = Instant::now();
+    let read = Source::open(context, path, None).and_then(|source| source.read_noting(context));
+    let (trace, whole) = read.map_err(Stop::Trace)?;
     level_fits(job.options.level, &trace).map_err(refuse)?;
-    let mut analysis = analyse(context, &trace, job);
+    // Time is time, whatever it was spent on.
+    let budget = job.options.budget.map(|budget| budget.saturating_sub(started.elapsed()));
+    let mut analysis = analyse(context, &trace, job, budget);
+    // In the part that was lost there may be more.
+    analysis.engines.iter_mut().for_each(|engine| engine.complete &= whole);
     let suppressed = job.suppressions.as_ref().map(|suppressions| suppressions.apply(&trace, &mut analysis));
     *found |= !analysis.races.is_empty() || !analysis.deadlocks.is_empty();
     let findings = Findings { path: &name, trace: &trace, analysis: &analysis, suppressed: suppressed.as_deref() };
     report.trace(&findings).map_err(Stop::Output)
 }
 
-fn analyse(context: &Context, trace: &Trace, job: &Job) -> Analysis {
+fn analyse(context: &Context, trace: &Trace, job: &Job, budget: Option<Duration>) -> Analysis {
     let bars = context.bars();
+    let options = Options { budget, ..job.options.clone() };
     let analysis = match job.one_by_one {
-        false => snag_predict::analyse(trace, &job.options, &bars as &dyn Progress),
+        false => snag_predict::analyse(trace, &options, &bars as &dyn Progress),
         true => {
             let mut all = Analysis::default();
             for &engine in &job.options.engines {
                 forget_peak_memory();
-                let options = Options { engines: vec![engine], ..job.options.clone() };
+                let options = Options { engines: vec![engine], ..options.clone() };
                 let mut one = snag_predict::analyse(trace, &options, &bars as &dyn Progress);
                 all.engines.append(&mut one.engines);
                 all.races.append(&mut one.races);

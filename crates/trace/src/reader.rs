@@ -19,6 +19,11 @@ pub trait BlockReader: Send {
     /// What the user should know about the input although it could be read; each
     /// said once.
     fn take_warnings(&mut self) -> Vec<String>;
+
+    /// Whether the input was found to end before the trace does.
+    fn is_cut_off(&self) -> bool {
+        false
+    }
 }
 
 /// A validated stream of events.
@@ -61,6 +66,11 @@ impl TraceReader {
     /// What the user should know about the input so far.
     pub fn take_warnings(&mut self) -> Vec<String> {
         self.format.take_warnings()
+    }
+
+    /// Whether the input was found to end before the trace does.
+    pub fn is_cut_off(&self) -> bool {
+        self.format.is_cut_off()
     }
 
     /// Appends the next block to `events`, whose last event must be the last one read; false at the end.

@@ -38,6 +38,8 @@ mod tests {
             "T0|fork(1)|a\nT1|r(a(b)c)|x y z\nT1|begin foo|3\nT1|end|4\nT1|dummy(7)|5\nT1|branch|6",
             "T0|acq(l)|1\r\nT0|branch(why)|2\r\nT0|rel(l)|3\r\n",
             "T0|acq(l)|1\r\nT0|rel(l)|3",
+            "T0|acq(l)|1\r\r\nT0|rel(l)|\r\r\n",
+            "T0|fork(1()|\nT0|r(())|\nT0|branch()|\nT0|dummy()|\n",
         ] {
             assert_eq!(rewritten(text), text);
         }

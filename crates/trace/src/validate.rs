@@ -147,6 +147,8 @@ pub struct Validator {
     /// Notifies by event number.
     notifies: HashMap<usize, Notify>,
     heap: Heap,
+    /// How many declarations of plain locks, semaphores and barriers were taken note of. There may only be more later.
+    declared: [usize; 3],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -294,17 +296,20 @@ impl Validator {
         if self.locks.len() < tables.lock_count() {
             self.locks.resize_with(tables.lock_count(), Lock::default);
         }
-        for &lock in &tables.declarations.plain_locks {
+        let declared = &tables.declarations;
+        let [plain_locks, semaphores, barriers] = self.declared;
+        for &lock in declared.plain_locks.get(plain_locks..).unwrap_or_default() {
             if let Some(lock) = self.locks.get_mut(lock.index()) {
                 lock.plain = true;
             }
         }
-        for &(id, count) in &tables.declarations.semaphores {
+        for &(id, count) in declared.semaphores.get(semaphores..).unwrap_or_default() {
             self.semaphores.entry(id).or_insert(count as i64);
         }
-        for &(id, parties) in &tables.declarations.barriers {
+        for &(id, parties) in declared.barriers.get(barriers..).unwrap_or_default() {
             self.barriers.entry(id).or_insert_with(|| Barrier { parties: Some(parties), ..Barrier::default() });
         }
+        self.declared = [declared.plain_locks.len(), declared.semaphores.len(), declared.barriers.len()];
     }
 
     fn event(&mut self, number: usize, event: &Event, tables: &Tables) -> Check {

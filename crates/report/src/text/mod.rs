@@ -18,7 +18,7 @@ use crate::findings::{Findings, Report, Unread};
 use crate::number::{counted, grouped, seconds};
 use crate::suppress::Suppressed;
 use crate::{digest, words};
-use snag_predict::{Analysis, Candidate, Deadlock, EngineReport, Race};
+use snag_predict::{Analysis, Candidate, Deadlock, Engine, EngineReport, Race};
 use snag_schedule::Schedule;
 use snag_trace::{EventId, LockId, ThreadId, Trace};
 use std::collections::HashMap;
@@ -59,7 +59,7 @@ impl<W: Write> Report for Text<W> {
         }
         if !self.style.quiet {
             for report in &analysis.engines {
-                writer.summary(report, analysis)?;
+                writer.summary(report, analysis, suppressed.is_some())?;
             }
             for item in suppressed.unwrap_or_default() {
                 writeln!(writer.out, "{}", suppressed_line(item))?;
@@ -72,7 +72,8 @@ impl<W: Write> Report for Text<W> {
     }
 
     fn finish(&mut self, unread: &[Unread]) -> io::Result<()> {
-        for Unread { path, message } in unread {
+        // Of a single trace that cannot be read there is no report in which it would be missing.
+        for Unread { path, message } in unread.iter().filter(|_| self.style.headings) {
             writeln!(self.out, "{}: not analysed: {}", words::clean(path), words::clean(message))?;
         }
         self.out.flush()
@@ -164,12 +165,15 @@ impl<W: Write> TraceText<'_, W> {
         writeln!(self.out)
     }
 
-    fn summary(&mut self, report: &EngineReport, analysis: &Analysis) -> io::Result<()> {
+    fn summary(&mut self, report: &EngineReport, analysis: &Analysis, suppressed: bool) -> io::Result<()> {
         let text = summary_line(self.trace, report, analysis);
         writeln!(self.out, "{}", self.style.bold(format_args!("{text}")))?;
         if !report.complete {
             let text = incomplete_line(report);
             writeln!(self.out, "{}", self.style.warn(format_args!("{text}")))?;
+        }
+        if let Some(text) = unproved_line(report, analysis).filter(|_| !suppressed) {
+            writeln!(self.out, "{text}")?;
         }
         Ok(())
     }
@@ -307,6 +311,18 @@ pub(crate) fn summary_line(trace: &Trace, report: &EngineReport, analysis: &Anal
         counted(trace.tables.thread_count() as u64, "thread"),
         seconds(report.seconds)
     )
+}
+
+/// Said of happens-before if it reports more than could be proved and nobody has asked to see it.
+fn unproved_line(report: &EngineReport, analysis: &Analysis) -> Option<String> {
+    if !matches!(report.engine, Engine::Hb | Engine::HbVc) || !report.complete {
+        return None;
+    }
+    let races = analysis.races.iter().filter(|race| race.engine == report.engine).count();
+    let candidates = analysis.candidates.iter().filter(|pair| pair.engine == report.engine).count();
+    let unproved = report.location_pairs.saturating_sub((races + candidates) as u64);
+    let (pairs, them) = (counted(unproved, "location pair"), if unproved == 1 { "it" } else { "them" });
+    (unproved > 0).then(|| format!("{}: {pairs} not proved; --candidates lists {them}", report.engine.name()))
 }
 
 /// Said of an engine that was cut short.

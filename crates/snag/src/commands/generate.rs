@@ -97,6 +97,15 @@ fn shape(args: &Args) -> Result<Shape, String> {
     if per_thread.saturating_add(shared) > 100_000_000 {
         return Err("more than 100 million threads, locks, variables and locations".to_owned());
     }
+    let least = args.threads.saturating_mul(2) - 1;
+    if args.events < least {
+        return Err(format!(
+            "{} events are too few for {} threads: to fork and join them takes {}, and something should happen",
+            args.events,
+            args.threads,
+            least - 1
+        ));
+    }
     if !sections && args.local_variables == 0 && args.racy == 0.0 {
         return Err("nothing to generate: no locks, no variables of threads' own and no racy accesses".to_owned());
     }

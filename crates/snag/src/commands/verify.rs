@@ -13,7 +13,8 @@ use crate::interrupt;
 use crate::output::Output;
 use snag_report::printable;
 use snag_schedule::{Checker, Level};
-use snag_trace::{Cells, EventId, LockId, Op, Trace};
+use snag_trace::{Cells, EventId, LockId, Op, ThreadId, Trace};
+use std::collections::{HashMap, HashSet};
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -52,7 +53,8 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
         return Err(in_findings(message).into());
     }
     let cells = Cells::of(&trace);
-    let judge = Judge { trace: &trace, checker: Checker::new(&trace, &cells) };
+    let held = held_locks(&trace, claimed_events(findings.read()?, index));
+    let judge = Judge { trace: &trace, checker: Checker::new(&trace, &cells), held };
     let mut output = Output::open(None)?;
     let (mut accepted, mut rejected) = (0u64, 0u64);
     let mut closed = None;
@@ -141,6 +143,57 @@ impl FindingsFile {
 struct Judge<'a> {
     trace: &'a Trace,
     checker: Checker<'a>,
+    /// Names of the locks held at the events of all claimed races.
+    held: HashMap<u32, Vec<String>>,
+}
+
+/// The events of all races that a document claims. What is wrong with the document is said when it is judged.
+fn claimed_events(document: impl Read, index: usize) -> HashSet<u32> {
+    let mut events = HashSet::new();
+    let _ = document::claims(document, index, &mut |claim| {
+        if let Claim::Race(race) = claim {
+            events.extend([race.first.event, race.second.event]);
+        }
+        Ok(())
+    });
+    events
+}
+
+/// The names of the locks that the thread of each wanted event holds there, sorted.
+fn held_locks(trace: &Trace, wanted: HashSet<u32>) -> HashMap<u32, Vec<String>> {
+    let mut held: Vec<Vec<LockId>> = vec![Vec::new(); trace.tables.thread_count()];
+    let mut waiting: HashMap<ThreadId, usize> = HashMap::new();
+    let mut found = HashMap::new();
+    for (number, event) in trace.events.iter().enumerate() {
+        let own = &mut held[event.thread.index()];
+        if wanted.contains(&(number as u32)) {
+            let names = own.iter().map(|&lock| trace.tables.lock_name(lock).to_owned());
+            let mut names: Vec<String> = names.collect();
+            names.sort_unstable();
+            names.dedup();
+            found.insert(number as u32, names);
+        }
+        let (target, second) = (LockId(event.target), LockId(event.aux));
+        match event.op {
+            Op::Acquire | Op::ReadAcquire => own.push(target),
+            Op::Release | Op::ReadRelease => {
+                if let Some(at) = own.iter().rposition(|&lock| lock == target) {
+                    own.remove(at);
+                }
+            }
+            Op::WaitBegin => {
+                let before = own.len();
+                own.retain(|&lock| lock != second);
+                waiting.insert(event.thread, before - own.len());
+            }
+            Op::WaitEnd => {
+                let times = waiting.remove(&event.thread).unwrap_or(1);
+                own.extend(std::iter::repeat_n(second, times));
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 /// Accepted, or why not.
@@ -169,6 +222,18 @@ impl Judge<'_> {
             let same = self.describes(access.event, &access.thread, &access.op, &access.location);
             if !same || self.target(access.event) != access.variable {
                 return Ok(Err(self.differs(access.event)));
+            }
+        }
+        for (access, locks) in [(&race.first, &race.locks_first), (&race.second, &race.locks_second)] {
+            let mut said = locks.clone();
+            said.sort_unstable();
+            let held = self.held.get(&access.event).cloned().unwrap_or_default();
+            if said != held {
+                let held = if held.is_empty() { "none".to_owned() } else { held.join(", ") };
+                return Ok(Err(format!(
+                    "the locks held at event {} are not what the findings say: {held}",
+                    access.event
+                )));
             }
         }
         let schedule = race.witness.iter().map(|&event| EventId(event));

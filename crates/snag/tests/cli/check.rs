@@ -312,3 +312,33 @@ fn names_cannot_control_the_terminal() {
     let bad = folder.file("bad.std", "T1|\u{1b}[2J|x\n");
     assert!(!snag(&["check", &bad]).expect(2).stderr.contains('\u{1b}'));
 }
+
+#[test]
+fn a_recording_that_is_cut_off_is_said_to_be_incomplete_even_quietly() {
+    let folder = Folder::new("cut-off");
+    let (whole, cut) = (folder.path("whole.snag"), folder.path("cut.snag"));
+    snag(&["generate", "--events", "70000", "-o", &whole]).expect(0);
+    let bytes = std::fs::read(&whole).unwrap();
+    std::fs::write(&cut, &bytes[..bytes.len() - 100]).unwrap();
+    for (trace, complete) in [(&whole, true), (&cut, false)] {
+        let ran = snag(&["check", "-q", "--format", "json", trace]);
+        let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!(json["traces"][0]["engines"][0]["complete"], complete);
+        assert_eq!(ran.stderr.contains("is cut off after event"), !complete, "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn happens_before_says_what_it_could_not_prove() {
+    let line = "hb: 1 location pair not proved; --candidates lists it\n";
+    assert!(snag(&["check", "--engine", "hb", &figure("fig1")]).stdout.ends_with(line));
+    assert!(!snag(&["check", "--engine", "hb", "--candidates", &figure("fig1")]).stdout.contains("not proved;"));
+    assert!(!snag(&["check", "--engine", "shb", &figure("fig1")]).stdout.contains("not proved;"));
+}
+
+#[test]
+fn a_single_trace_that_cannot_be_read_is_an_error_and_no_report() {
+    let ran = snag(&["check", "no-such-trace.std"]).expect(2);
+    assert_eq!(ran.stdout, "");
+    assert_eq!(ran.stderr.matches("no-such-trace.std").count(), 1);
+}

@@ -47,6 +47,21 @@ fn accesses_described_differently_are_rejected() {
 }
 
 #[test]
+fn locks_described_differently_are_rejected() {
+    let folder = Folder::new("locks");
+    let trace = folder.file("t.std", "a|acq(l)|1\na|w(x)|2\na|rel(l)|3\nb|w(x)|4\n");
+    let document: Value = serde_json::from_str(&snag(&["check", "--format", "json", &trace]).stdout).unwrap();
+    let run = |document: &Value| snag_with_input(&["verify", &trace, "-"], &document.to_string());
+    run(&document).expect(0);
+    for (member, value) in [("locks_first", json!([])), ("locks_first", json!(["m"])), ("locks_second", json!(["l"]))] {
+        let mut changed = document.clone();
+        changed["traces"][0]["races"][0][member] = value;
+        let ran = run(&changed).expect(1);
+        assert!(ran.stdout.contains("R1  rejected: the locks held at event "), "{}", ran.stdout);
+    }
+}
+
+#[test]
 fn deadlocks_are_checked_too() {
     let folder = Folder::new("deadlocks");
     let lines = "a|acq(l)|A:1\na|acq(m)|A:2\na|rel(m)|\na|rel(l)|\nb|acq(m)|B:1\nb|acq(l)|B:2\nb|rel(l)|\nb|rel(m)|\n";

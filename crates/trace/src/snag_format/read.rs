@@ -310,4 +310,8 @@ impl<R: Read + Send> BlockReader for SnagReader<R> {
     fn take_warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)
     }
+
+    fn is_cut_off(&self) -> bool {
+        self.warned
+    }
 }

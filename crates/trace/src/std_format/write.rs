@@ -94,10 +94,11 @@ impl<W: Write> StdWriter<W> {
         };
         let thread = tables.thread_name(event.thread);
         let location = tables.location_name(event.location);
-        if thread.is_empty() || op.ends_with("()") && !matches!(event.op, Op::Mark | Op::Branch) {
+        let nameless = matches!(op.as_str(), "r()" | "w()" | "acq()" | "rel()" | "fork()" | "join()");
+        if thread.is_empty() || nameless {
             return inexpressible("an empty name");
         }
-        if location.ends_with('\r') {
+        if location.ends_with('\r') && !tables.layout.crlf {
             return inexpressible("a location that ends in a carriage return");
         }
         for field in [thread, &op, location] {

@@ -222,7 +222,7 @@ impl State {
 fn first_line(line: &str) -> Parsed<()> {
     match line.strip_prefix("%snag") {
         _ if line == FIRST_LINE => Ok(()),
-        Some(version) if version.starts_with(' ') => Err(format!(
+        Some(version) if version.starts_with(' ') && version.trim() != "1" => Err(format!(
             "text format version '{}' is not known to this snag, which reads version 1",
             shortened(version.trim())
         )),
