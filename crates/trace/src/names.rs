@@ -248,7 +248,7 @@ impl Names {
         // Sparse while that is cheap: most look-ups should hit at their first try.
         let sparse = match self.ends.len() {
             ..0x400 => 8,
-            ..0x1_0000 => 4,
+            0x400..0x1_0000 => 4,
             _ => 2,
         };
         if sparse * self.ends.len() > self.slots.len() {
