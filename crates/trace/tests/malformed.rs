@@ -73,7 +73,7 @@ fn text() {
         ("only comments", b"%snag 1\n# a\n\n%init x 1\n", Position::Whole, "no event"),
         ("no first line", b"T|w(x)|\n", Line(1), "first line is not '%snag 1'"),
         ("future version", b"%snag 2\nT|w(x)|\n", Line(1), "version '2' is not known"),
-        ("blank after the version", b"%snag 1 \nT|w(x)|\n", Line(1), "is not known"),
+        ("blank after the version", b"%snag 1 \nT|w(x)|\n", Line(1), "the first line is not"),
         ("unknown operation", b"%snag 1\n# c\nT|frob(x)|\n", Line(3), "unknown operation 'frob(x)'"),
         ("capital letters", b"%snag 1\nT|W(x)|\n", Line(2), "unknown operation"),
         ("word of reports", b"%snag 1\nT|write(x)|\n", Line(2), "unknown operation"),
