@@ -12,10 +12,12 @@ mod epochs;
 mod forced;
 pub mod lockset;
 mod methods;
+mod objects;
 mod pairs;
 mod run;
 mod sync;
 mod vectors;
 
+pub use objects::Objects;
 pub use pairs::{Found, Limits, LocationPair};
 pub use run::{Order, Variant, Warnings, find, pairs, take_schedules, timestamps, warnings};

@@ -50,13 +50,21 @@ pub enum Schedule {
     Prefixes(Vec<EventId>),
     /// Any order, event by event.
     List(Vec<EventId>),
+    /// All events of the trace before one, as they were, and then others in any order.
+    Continued {
+        /// The first event that does not happen as it did.
+        as_observed: EventId,
+        /// What follows, event by event.
+        then: Vec<EventId>,
+    },
 }
 
 impl Schedule {
     /// The events in order.
     pub fn iter<'a>(&'a self, trace: &'a Trace) -> Iter<'a> {
         match self {
-            Schedule::List(events) => Iter::List(events.iter()),
+Schedule::List(events) => Iter::List(events.iter()),
+            Schedule::Continued { as_observed, then } => Iter::Continued { next: 0, end: as_observed.0, then: then.iter() },
             Schedule::Prefixes(ends) => {
                 let last = ends.iter().map(|e| e.index()).max().unwrap_or(0);
                 Iter::Prefixes { ends, threads: &trace.events.threads()[..last], next: 0 }
@@ -69,6 +77,15 @@ impl Schedule {
 pub enum Iter<'a> {
     /// Of a list.
     List(std::slice::Iter<'a, EventId>),
+    /// Of the trace up to a point, and then of a list.
+    Continued {
+        /// The next event of the trace.
+        next: u32,
+        /// Where the list takes over.
+        end: u32,
+        /// The list.
+        then: std::slice::Iter<'a, EventId>,
+    },
     /// Of prefixes.
     Prefixes {
         /// Where the prefixes end, by thread.
@@ -87,6 +104,13 @@ impl Iterator for Iter<'_> {
     fn next(&mut self) -> Option<EventId> {
         match self {
             Iter::List(events) => events.next().copied(),
+            Iter::Continued { next, end, then } => {
+                if next < end {
+                    *next += 1;
+                    return Some(EventId(*next - 1));
+                }
+                then.next().copied()
+            }
             Iter::Prefixes { ends, threads, next } => loop {
                 let event = EventId::new(*next);
                 let thread = threads.get(*next)?;

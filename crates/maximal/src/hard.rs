@@ -1,0 +1,191 @@
+//! The hard order: what docs/model.md puts before an event in every schedule, whatever values are read and whoever
+//! gets a lock first.
+//!
+//! Thread order, fork, join, the notify of a wake-up, barriers, the alloc of what is accessed, and missing methods.
+
+use crate::clock::{Builder, Clock};
+use crate::threads::Threads;
+use snag_orders::Objects;
+use snag_trace::events::Event;
+use snag_trace::{BarrierId, Cells, EventId, Op, Ops, ReachId, Space, Trace};
+use std::collections::HashMap;
+
+/// Hands a builder, event by event, what the hard order puts before each event.
+pub(crate) struct Hard<'t> {
+    trace: &'t Trace,
+    cells: &'t Cells,
+    fork: Vec<Option<EventId>>,
+    barriers: Vec<Barrier>,
+    missing: Option<Missing>,
+    heap: bool,
+}
+
+/// One barrier while the trace is followed.
+#[derive(Default)]
+struct Barrier {
+    parties: Option<u32>,
+    entered: u32,
+    /// Of each generation, all who entered until it was complete, and what came before them.
+    generations: Vec<Vec<u32>>,
+    inside: HashMap<usize, usize>,
+}
+
+/// Rule 3: per object all events so far that touch it outside of missing methods, and all inside.
+struct Missing {
+    objects: Objects,
+    outside: Vec<Vec<u32>>,
+    inside: Vec<Vec<u32>>,
+    open: Vec<Vec<ReachId>>,
+}
+
+impl<'t> Hard<'t> {
+    pub fn new(trace: &'t Trace, cells: &'t Cells, threads: &Threads) -> Hard<'t> {
+        let ops = Ops::of(trace.events.ops());
+        let mut barriers = Vec::new();
+        for id in 0..trace.tables.names(Space::Barrier).len() {
+            let parties = trace.tables.barrier_parties(BarrierId::new(id)).map(|parties| parties.max(1));
+            barriers.push(Barrier { parties, generations: vec![vec![0; threads.count()]], ..Barrier::default() });
+        }
+        let missing = ops.any(&[Op::MethodBegin]).then(|| {
+            let objects = Objects::of(trace);
+            let rows = vec![vec![0; threads.count()]; objects.count()];
+            Missing { outside: rows.clone(), inside: rows, open: vec![Vec::new(); threads.count()], objects }
+        });
+        let heap = ops.any(&[Op::Alloc]);
+        Hard { trace, cells, fork: vec![None; threads.count()], barriers, missing, heap }
+    }
+
+    /// The whole order.
+    pub fn clock(trace: &'t Trace, cells: &'t Cells, threads: &Threads) -> Clock {
+        let mut hard = Hard::new(trace, cells, threads);
+        let mut builder = Builder::new(threads, trace.len());
+        for index in 0..trace.len() {
+            let thread = trace.events.threads()[index].index();
+            hard.before(&mut builder, threads, index);
+            builder.finish(thread);
+            hard.after(&builder, threads, index);
+        }
+        builder.done()
+    }
+
+    /// Joins what comes before an event.
+    pub fn before(&mut self, builder: &mut Builder, threads: &Threads, index: usize) {
+        let events = &self.trace.events;
+        let (op, thread) = (events.ops()[index], events.threads()[index].index());
+        let id = EventId::new(index);
+        if threads.position(id) == 0
+            && let Some(fork) = self.fork[thread]
+        {
+            builder.join_event(thread, fork);
+        }
+        if self.heap
+            && op.touches_memory()
+            && let Some(alloc) = self.cells.block_of_event(index)
+        {
+            builder.join_event(thread, alloc);
+        }
+        match op {
+            Op::Join => {
+                let child = events.targets()[index] as usize;
+                match threads.events(child).last() {
+                    Some(&last) => builder.join_event(thread, last),
+                    None => self.fork[child].is_some_and(|fork| builder.join_event(thread, fork)),
+                };
+            }
+            Op::Wake => {
+                if let Some(notify) = events.aux(index).checked_sub(1) {
+                    builder.join_event(thread, EventId(notify));
+                }
+            }
+            Op::BarrierEnter | Op::BarrierLeave => {
+                let barrier = &mut self.barriers[events.targets()[index] as usize];
+                let needed = if op == Op::BarrierEnter { barrier.enter(thread) } else { barrier.leave(thread) };
+                if let Some(generation) = needed {
+                    builder.join(thread, &barrier.generations[generation]);
+                }
+            }
+            _ => {}
+        }
+        if let Some(missing) = &mut self.missing {
+            missing.before(builder, thread, &events.get(index));
+        }
+    }
+
+    /// Remembers a finished event for those that it comes before.
+    pub fn after(&mut self, builder: &Builder, threads: &Threads, index: usize) {
+        let events = &self.trace.events;
+        let (op, thread) = (events.ops()[index], events.threads()[index].index());
+        let position = threads.position(EventId::new(index));
+        match op {
+            Op::Fork => self.fork[events.targets()[index] as usize] = Some(EventId::new(index)),
+            Op::BarrierEnter => {
+                let barrier = &mut self.barriers[events.targets()[index] as usize];
+                let generation = barrier.inside[&thread];
+                builder.gather(thread, position, &mut barrier.generations[generation]);
+            }
+            _ => {}
+        }
+        if let Some(missing) = &mut self.missing {
+            missing.after(builder, thread, position, &events.get(index));
+        }
+    }
+}
+
+impl Barrier {
+    /// The generation that must be complete before this enter.
+    fn enter(&mut self, thread: usize) -> Option<usize> {
+        if self.parties == Some(self.entered) {
+            self.complete();
+        }
+        self.entered += 1;
+        let filling = self.generations.len() - 1;
+        self.inside.insert(thread, filling);
+        filling.checked_sub(1)
+    }
+
+    /// The generation that must be complete before this leave.
+    fn leave(&mut self, thread: usize) -> Option<usize> {
+        let generation = self.inside.remove(&thread).expect("a well-formed trace leaves what it entered");
+        if self.parties.is_none() && generation == self.generations.len() - 1 {
+            self.complete();
+        }
+        Some(generation)
+    }
+
+    fn complete(&mut self) {
+        let all = self.generations[self.generations.len() - 1].clone();
+        self.generations.push(all);
+        self.entered = 0;
+    }
+}
+
+impl Missing {
+    fn before(&mut self, builder: &mut Builder, thread: usize, event: &Event) {
+        if event.op == Op::MethodBegin {
+            self.open[thread].push(ReachId(event.aux));
+        }
+        for &reach in &self.open[thread] {
+            for &object in self.objects.reached(reach) {
+                builder.join(thread, &self.inside[object as usize]);
+                builder.join(thread, &self.outside[object as usize]);
+            }
+        }
+        for &object in self.objects.touched(event) {
+            builder.join(thread, &self.inside[object as usize]);
+        }
+    }
+
+    fn after(&mut self, builder: &Builder, thread: usize, position: u32, event: &Event) {
+        for &reach in &self.open[thread] {
+            for &object in self.objects.reached(reach) {
+                builder.gather(thread, position, &mut self.inside[object as usize]);
+            }
+        }
+        for &object in self.objects.touched(event) {
+            builder.gather(thread, position, &mut self.outside[object as usize]);
+        }
+        if event.op == Op::MethodEnd {
+            self.open[thread].pop();
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The maximal engine: everything that a trace can prove.
+//!
+//! Huang, Luo, Roşu: GPredict; Huang, Zhou: RDIT (OOPSLA 2016), whose MC and RDIT ask a constraint solver, for every
+//! conflicting pair, whether a feasible schedule makes it adjacent.
+//!
+//! Guarantee: [`Queries::ask`] answers `Possible` with a schedule that the checker accepts, and `Impossible` only if there
+//! is none at that level; so no sound tool that sees the same trace can say otherwise.
+//!
+//! Deviation: whole traces instead of windows; most queries are answered by three quick stages, the others by a
+//! search that knows only as much of the trace as it has to (docs/maximal.md).
+
+mod clock;
+mod cuts;
+mod hard;
+mod index;
+mod memory;
+mod must;
+mod observed;
+mod order;
+mod query;
+mod replay;
+mod search;
+mod sections;
+mod solver;
+mod threads;
+
+pub use index::Index;
+pub use query::{Answer, Limits, Queries, Stage, Undecided};
+pub use search::Effort;
+pub use solver::Stop;

@@ -1,0 +1,265 @@
+//! Who writes each cell, what each read saw, and which other writes would have served it as well.
+
+use crate::threads::Threads;
+use snag_schedule::Level;
+use snag_trace::{Cells, EventId, Op, Trace, VarId, Variable};
+use std::collections::HashMap;
+
+/// Where the content of a cell comes from: `None` is the initial memory.
+pub(crate) type Source = Option<EventId>;
+
+/// The writes of one cell by one thread, in order.
+pub(crate) struct Writes<'m> {
+    pub thread: usize,
+    pub events: &'m [EventId],
+}
+
+pub(crate) struct Memory<'t> {
+    trace: &'t Trace,
+    cells: &'t Cells,
+    level: Level,
+    /// Where the writes of each cell begin in `writes`; they are sorted by thread, then by event.
+    start: Vec<u32>,
+    writes: Vec<EventId>,
+    /// Where the lists of each cell begin in `lists`; each list is a thread and where its writes begin.
+    list_start: Vec<u32>,
+    lists: Vec<(u32, u32)>,
+    /// Where what an event saw begins in `seen`; empty if cells are variables, and then it is the event.
+    seen_start: Vec<u32>,
+    /// Per cell of each read 1 + the write it saw, or 0.
+    seen: Vec<u32>,
+    /// What the initial memory holds, where known; empty if the trace has no values.
+    initial: Vec<Option<u64>>,
+}
+
+impl<'t> Memory<'t> {
+    pub fn of(trace: &'t Trace, cells: &'t Cells, threads: &Threads, level: Level) -> Memory<'t> {
+        let (seen_start, seen) = seen(trace, cells);
+        let mut memory = Memory {
+            trace,
+            cells,
+            level,
+            start: Vec::new(),
+            writes: Vec::new(),
+            list_start: Vec::new(),
+            lists: Vec::new(),
+            seen_start,
+            seen,
+            initial: Vec::new(),
+        };
+        memory.sort_writes(threads);
+        if trace.events.has_values() || !trace.tables.declarations.initial.is_empty() {
+            memory.find_initial();
+        }
+        memory
+    }
+
+    fn sort_writes(&mut self, threads: &Threads) {
+        let (trace, cells) = (self.trace, self.cells);
+        let mut start = vec![0; cells.count() + 1];
+        for_each_write(trace, cells, |_, cell| start[cell + 1] += 1);
+        for cell in 0..cells.count() {
+            start[cell + 1] += start[cell];
+        }
+        let mut fill = start.clone();
+        let mut writes = vec![EventId(0); start[cells.count()] as usize];
+        // Thread by thread, so that the writes of a cell come out sorted by thread.
+        for thread in 0..threads.count() {
+            for &event in threads.events(thread) {
+                let index = event.index();
+                if trace.events.ops()[index].writes() {
+                    for cell in cells.of_event(index, trace.events.targets()[index]) {
+                        writes[fill[cell] as usize] = event;
+                        fill[cell] += 1;
+                    }
+                }
+            }
+        }
+        for cell in 0..cells.count() {
+            self.list_start.push(self.lists.len() as u32);
+            let mut last = usize::MAX;
+            for at in start[cell]..start[cell + 1] {
+                let thread = threads.thread(writes[at as usize]);
+                if thread != last {
+                    self.lists.push((thread as u32, at));
+                    last = thread;
+                }
+            }
+        }
+        self.list_start.push(self.lists.len() as u32);
+        (self.start, self.writes) = (start, writes);
+    }
+
+    /// The cells that an access or a free touches.
+    #[inline]
+    pub fn cells_of(&self, event: EventId) -> std::ops::Range<usize> {
+        self.cells.of_event(event.index(), self.trace.events.targets()[event.index()])
+    }
+
+    /// The writes of a cell, thread by thread.
+    pub fn writes(&self, cell: usize) -> impl Iterator<Item = Writes<'_>> {
+        let lists = self.list_start[cell] as usize..self.list_start[cell + 1] as usize;
+        let last = lists.end;
+        lists.map(move |at| {
+            let (thread, from) = self.lists[at];
+            let to = if at + 1 < last { self.lists[at + 1].1 } else { self.start[cell + 1] };
+            Writes { thread: thread as usize, events: &self.writes[from as usize..to as usize] }
+        })
+    }
+
+    /// The last write of a cell before an event of the trace.
+    pub fn last_before(&self, cell: usize, event: EventId) -> Source {
+        let last = |list: Writes| list.events[..list.events.partition_point(|&w| w < event)].last().copied();
+        self.writes(cell).filter_map(last).max()
+    }
+
+    /// What a read saw in one of its cells.
+    #[inline]
+    pub fn seen(&self, read: EventId, cell: usize) -> Source {
+        let at = match self.seen_start.is_empty() {
+            true => read.index(),
+            false => self.seen_start[read.index()] as usize + (cell - self.cells_of(read).start),
+        };
+        self.seen[at].checked_sub(1).map(EventId)
+    }
+
+    /// What a read found in one of its cells, where known.
+    fn value_read(&self, read: EventId, cell: usize) -> Option<u64> {
+        self.slice(read, self.trace.events.value(read.index())?, cell)
+    }
+
+    /// What a write, or the initial memory, leaves in a cell, where known.
+    pub fn value_left(&self, source: Source, cell: usize) -> Option<u64> {
+        let Some(write) = source else { return self.initial.get(cell).copied().flatten() };
+        let events = &self.trace.events;
+        let value = match events.ops()[write.index()] {
+            Op::Rmw => events.written(write.index())?,
+            _ => events.value(write.index())?,
+        };
+        self.slice(write, value, cell)
+    }
+
+    fn slice(&self, event: EventId, value: i64, cell: usize) -> Option<u64> {
+        let variable = self.trace.tables.variable(VarId(self.trace.events.targets()[event.index()]));
+        self.cells.slice(variable, value, cell)
+    }
+
+    /// The value that other writes must leave to serve a read as well as the one it saw; `None` if none can.
+    pub fn wanted(&self, read: EventId, cell: usize) -> Option<u64> {
+        if self.level == Level::Writer || self.initial.is_empty() {
+            return None;
+        }
+        let value = self.value_read(read, cell)?;
+        (self.value_left(self.seen(read, cell), cell) == Some(value)).then_some(value)
+    }
+
+    /// Whether a read that must be kept may see this, as far as one cell goes.
+    pub fn may_see(&self, read: EventId, cell: usize, source: Source) -> bool {
+        source == self.seen(read, cell)
+            || self.wanted(read, cell).is_some_and(|value| self.value_left(source, cell) == Some(value))
+    }
+
+    /// The initial memory holds what is declared first, or else what the first read found that no write precedes.
+    fn find_initial(&mut self) {
+        let (trace, cells) = (self.trace, self.cells);
+        let mut values = vec![None; cells.count()];
+        let mut accessed = vec![false; cells.count()];
+        for (index, &op) in trace.events.ops().iter().enumerate().filter(|(_, op)| op.is_access()) {
+            let id = EventId::new(index);
+            for cell in self.cells_of(id) {
+                if !std::mem::replace(&mut accessed[cell], true) && op.reads() {
+                    values[cell] = self.value_read(id, cell);
+                }
+            }
+        }
+        self.declare(&mut values);
+        self.initial = values;
+    }
+
+    fn declare(&self, values: &mut [Option<u64>]) {
+        let declared = &self.trace.tables.declarations.initial;
+        if declared.is_empty() {
+            return;
+        }
+        let mut named: HashMap<u32, usize> = HashMap::new();
+        for (index, &op) in self.trace.events.ops().iter().enumerate().filter(|(_, op)| op.is_access()) {
+            let target = self.trace.events.targets()[index];
+            let _ = op;
+            if let Variable::Named(_) = self.trace.tables.variable(VarId(target)) {
+                let cell = self.cells.of_event(index, target).start;
+                if self.cells.allocated_by(cell).is_none() {
+                    named.insert(target, cell);
+                }
+            }
+        }
+        let mut bytes: Vec<(u64, u64, usize)> = (0..self.cells.count())
+            .filter(|&cell| self.cells.allocated_by(cell).is_none())
+            .filter_map(|cell| self.cells.bytes(cell).map(|(start, size)| (start, size, cell)))
+            .filter(|&(_, size, _)| size <= 8)
+            .collect();
+        bytes.sort_unstable();
+        // What is declared first counts: later declarations are laid down before it.
+        let mut said: HashMap<usize, [Option<u8>; 8]> = HashMap::new();
+        for &(variable, value) in declared.iter().rev() {
+            match self.trace.tables.variable(variable) {
+                Variable::Named(_) => {
+                    if let Some(&cell) = named.get(&variable.0) {
+                        values[cell] = Some(value as u64);
+                    }
+                }
+                Variable::Range { size, .. } if size > 8 => {}
+                Variable::Range { address, size } => {
+                    let last = address + (size - 1);
+                    let from = bytes.partition_point(|&(start, size, _)| start + (size - 1) < address);
+                    for &(start, size, cell) in bytes[from..].iter().take_while(|piece| piece.0 <= last) {
+                        let known = said.entry(cell).or_default();
+                        for byte in start.max(address)..=(start + (size - 1)).min(last) {
+                            known[(byte - start) as usize] = Some(value.to_le_bytes()[(byte - address) as usize]);
+                        }
+                    }
+                }
+            }
+        }
+        for &(_, size, cell) in &bytes {
+            let Some(known) = said.get(&cell) else { continue };
+            let known = &known[..size as usize];
+            let found = match (values[cell], known.iter().all(Option::is_some)) {
+                (_, true) => 0,
+                (Some(found), _) => found,
+                (None, _) => continue,
+            };
+            let mut whole = found.to_le_bytes();
+            for (byte, said) in whole.iter_mut().zip(known) {
+                *byte = said.unwrap_or(*byte);
+            }
+            values[cell] = Some(u64::from_le_bytes(whole));
+        }
+    }
+}
+
+fn for_each_write(trace: &Trace, cells: &Cells, mut visit: impl FnMut(usize, usize)) {
+    for (index, (&op, &target)) in trace.events.ops().iter().zip(trace.events.targets()).enumerate() {
+        if op.writes() {
+            cells.of_event(index, target).for_each(|cell| visit(index, cell));
+        }
+    }
+}
+
+fn seen(trace: &Trace, cells: &Cells) -> (Vec<u32>, Vec<u32>) {
+    let mut last = vec![0; cells.count()];
+    let (mut start, mut seen) = (Vec::new(), Vec::new());
+    for (index, (&op, &target)) in trace.events.ops().iter().zip(trace.events.targets()).enumerate() {
+        if cells.are_variables() {
+            seen.push(if op.reads() { last[target as usize] } else { 0 });
+        } else {
+            start.push(seen.len() as u32);
+            if op.reads() {
+                seen.extend(cells.of_event(index, target).map(|cell| last[cell]));
+            }
+        }
+        if op.writes() {
+            cells.of_event(index, target).for_each(|cell| last[cell] = index as u32 + 1);
+        }
+    }
+    (start, seen)
+}

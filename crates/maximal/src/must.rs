@@ -1,0 +1,278 @@
+//! The must order: what follows for every schedule from the reads that have to be kept and from the locks.
+//!
+//! Guarantee: if an event is in a feasible schedule without superfluous last reads, so is all that the must order puts
+//! before it, earlier. Derived from facts by sound rules, so it may be cut short at any time:
+//!
+//! - a read that must be kept comes after one of the writes it may see, so after all that is before each of these;
+//! - if a section on a lock has begun before an event inside another one on the same lock, it has ended before as well.
+//!
+//! The trace itself is feasible, so the must order is part of the order of the trace.
+//! Cost: a few passes over the trace; for each read at most [`MOST_SOURCES`] writes are looked at.
+
+use crate::clock::{Builder, Clock};
+use crate::hard::Hard;
+use crate::index::Index;
+use crate::memory::Source;
+use crate::sections::{Hold, SectionId};
+use snag_schedule::Level;
+use snag_trace::{EventId, Op};
+
+/// Reads that could see more writes than this are left to later stages.
+const MOST_SOURCES: usize = 64;
+/// Passes over the trace; rarely more than three find anything new.
+const MOST_PASSES: usize = 6;
+
+/// Replaces the must order of an index, which is the hard order at first, by a stronger one.
+pub(crate) fn refine(index: &mut Index) {
+    for _ in 0..MOST_PASSES {
+        let mut pass = Pass::new(index);
+        pass.run();
+        let (clock, found) = (pass.builder.done(), pass.found);
+        index.must = clock;
+        if !found {
+            return;
+        }
+    }
+    index.must = close(index);
+}
+
+/// One pass, which takes what is known about later events from the pass before.
+struct Pass<'i, 't> {
+    index: &'i Index<'t>,
+    builder: Builder<'i>,
+    hard: Hard<'t>,
+    /// At `control`: reads of each thread since its last branch.
+    unsettled: Vec<Vec<EventId>>,
+    /// Sections that each thread is in.
+    open: Vec<Vec<SectionId>>,
+    meet: Vec<u32>,
+    /// Something new was found.
+    found: bool,
+}
+
+impl<'i, 't> Pass<'i, 't> {
+    fn new(index: &'i Index<'t>) -> Pass<'i, 't> {
+        let threads = &index.threads;
+        Pass {
+            index,
+            builder: Builder::new(threads, index.trace.len()),
+            hard: Hard::new(index.trace, index.cells, threads),
+            unsettled: vec![Vec::new(); threads.count()],
+            open: vec![Vec::new(); threads.count()],
+            meet: vec![0; threads.count()],
+            found: false,
+        }
+    }
+
+    fn run(&mut self) {
+        let Index { trace, threads, must, sections, .. } = self.index;
+        for (index, &op) in trace.events.ops().iter().enumerate() {
+            let (event, thread) = (EventId::new(index), trace.events.threads()[index].index());
+            self.hard.before(&mut self.builder, threads, index);
+            if must.meets_others(threads, event) {
+                self.builder.join(thread, must.row(event));
+            }
+            let begins = match op {
+                Op::Read | Op::AtomicRead | Op::Rmw => {
+                    self.read(event, thread);
+                    false
+                }
+                Op::Branch | Op::MethodBegin => {
+                    self.branch(thread);
+                    false
+                }
+                Op::Acquire | Op::ReadAcquire | Op::WaitEnd => self.begin(event, thread),
+                _ => false,
+            };
+            if begins || self.builder.has_grown(thread) && !self.open[thread].is_empty() {
+                self.sections(thread);
+            }
+            if matches!(op, Op::Release | Op::ReadRelease | Op::WaitBegin)
+                && let Some(section) = sections.of_event(event)
+            {
+                self.open[thread].retain(|&open| open != section);
+            }
+            self.found |= self.builder.has_grown(thread) && self.builder.current(thread) != must.row(event);
+            self.builder.finish(thread);
+            self.hard.after(&self.builder, threads, index);
+        }
+    }
+
+    fn begin(&mut self, event: EventId, thread: usize) -> bool {
+        let section = self.index.sections.of_event(event);
+        self.open[thread].extend(section);
+        section.is_some()
+    }
+
+    fn read(&mut self, read: EventId, thread: usize) {
+        if self.index.level == Level::Control {
+            // Counts only from the next branch on.
+            self.unsettled[thread].push(read);
+        } else if self.sources_meet(read, None) {
+            self.builder.join(thread, &self.meet);
+        }
+    }
+
+    fn branch(&mut self, thread: usize) {
+        for read in std::mem::take(&mut self.unsettled[thread]) {
+            if self.sources_meet(read, Some(read)) {
+                self.builder.join(thread, &self.meet);
+            }
+        }
+    }
+
+    /// Leaves in `meet` what comes before a read whichever writes it sees; false if nothing is known to. What
+    /// comes before the read is that of the thread's current event, or of a finished one.
+    fn sources_meet(&mut self, read: EventId, finished: Option<EventId>) -> bool {
+        let Index { threads, memory, .. } = self.index;
+        let own = threads.thread(read);
+        let mut any = false;
+        let mut all = vec![0; 0];
+        for cell in memory.cells_of(read) {
+            let before = match finished {
+                Some(event) => self.builder.so_far().row(event),
+                None => self.builder.current(own),
+            };
+            let sources = Sources { index: self.index, earlier: self.builder.so_far(), before };
+            if !sources.meet(read, cell, &mut self.meet) {
+                continue;
+            }
+            if any {
+                for (all, meet) in all.iter_mut().zip(&self.meet) {
+                    *all = (*all).max(*meet);
+                }
+            } else {
+                all.clone_from(&self.meet);
+                any = true;
+            }
+        }
+        if any {
+            self.meet.clone_from(&all);
+        }
+        any
+    }
+
+    /// Sections that began before this event, on locks that its thread holds, have ended before it.
+    fn sections(&mut self, thread: usize) {
+        let Index { threads, sections, .. } = self.index;
+        loop {
+            let mut grown = false;
+            for at in 0..self.open[thread].len() {
+                let open = self.open[thread][at];
+                let section = sections.get(open);
+                let hold = Hold { lock: section.lock, shared: section.shared };
+                for (other, list) in sections.against(hold).filter(|(other, _)| *other != thread) {
+                    let count = self.builder.current(thread)[other];
+                    if let Some(begun) = sections.last_begun(threads, list, count)
+                        && let Some(end) = sections.get(begun).end
+                        && begun < open
+                    {
+                        grown |= self.builder.join_event(thread, end);
+                    }
+                }
+            }
+            if !grown {
+                return;
+            }
+        }
+    }
+}
+
+/// The writes that a read may see.
+struct Sources<'p, 't> {
+    index: &'p Index<'t>,
+    /// The new order of events that are done in this pass.
+    earlier: &'p Clock,
+    /// What comes before the read.
+    before: &'p [u32],
+}
+
+impl Sources<'_, '_> {
+    /// Leaves in `meet` what comes before each write that the read may see in a cell. False if that is nothing, or
+    /// too much work to tell.
+    fn meet(&self, read: EventId, cell: usize, meet: &mut [u32]) -> bool {
+        let Index { threads, memory, level, .. } = self.index;
+        let seen = memory.seen(read, cell);
+        if *level == Level::Writer || memory.wanted(read, cell).is_none() {
+            let Some(write) = seen else { return false };
+            meet.fill(0);
+            self.include(write, meet);
+            return true;
+        }
+        // Per thread the last write that must come before the read.
+        let own = threads.thread(read);
+        let mut latest: Vec<EventId> = Vec::new();
+        for list in memory.writes(cell) {
+            let count = self.count(list.thread, own, read);
+            let before = list.events.partition_point(|&w| threads.position(w) < count);
+            latest.extend(before.checked_sub(1).map(|last| list.events[last]));
+        }
+        let may_see = |source: Source| memory.may_see(read, cell, source);
+        if latest.is_empty() && may_see(None) {
+            return false;
+        }
+        meet.fill(u32::MAX);
+        let (mut looked_at, mut any) = (0, false);
+        for list in memory.writes(cell) {
+            let count = self.count(list.thread, own, read);
+            let before = list.events.partition_point(|&w| threads.position(w) < count);
+            for &write in &list.events[before.saturating_sub(1)..] {
+                if write == read || self.reaches(read, write) {
+                    break;
+                }
+                looked_at += 1;
+                if looked_at > MOST_SOURCES {
+                    return false;
+                }
+                let hidden = latest.iter().any(|&other| other != write && self.reaches(write, other));
+                if hidden || !may_see(Some(write)) {
+                    continue;
+                }
+                any = true;
+                let row = self.clock(write).row(write);
+                let (thread, count) = (threads.thread(write), threads.position(write) + 1);
+                for (other, (meet, &row)) in meet.iter_mut().zip(row).enumerate() {
+                    *meet = (*meet).min(if other == thread { count } else { row });
+                }
+            }
+        }
+        any
+    }
+
+    /// How many events of a thread come before the read.
+    fn count(&self, thread: usize, own: usize, read: EventId) -> u32 {
+        if thread == own { self.index.threads.position(read) } else { self.before[thread] }
+    }
+
+    /// The newest order that knows about an event.
+    fn clock(&self, event: EventId) -> &Clock {
+        if event.index() < self.earlier.len() { self.earlier } else { &self.index.must }
+    }
+
+    fn reaches(&self, a: EventId, b: EventId) -> bool {
+        self.clock(b).reaches(&self.index.threads, a, b)
+    }
+
+    fn include(&self, write: EventId, counts: &mut [u32]) {
+        self.clock(write).include(&self.index.threads, write, counts);
+    }
+}
+
+/// Makes an order transitive. All of it is part of the order of the trace, so one pass is enough.
+fn close(index: &Index) -> Clock {
+    let Index { threads, must, trace, .. } = index;
+    let mut builder = Builder::new(threads, trace.len());
+    for number in 0..trace.len() {
+        let event = EventId::new(number);
+        let thread = threads.thread(event);
+        if must.meets_others(threads, event) {
+            for (other, &count) in must.row(event).iter().enumerate() {
+                if count > 0 && other != thread {
+                    builder.join_event(thread, threads.event(other, count - 1));
+                }
+            }
+        }
+        builder.finish(thread);
+    }
+    builder.done()
+}

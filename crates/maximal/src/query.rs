@@ -1,0 +1,166 @@
+//! One question: can these events all come next? Quick answers first.
+//!
+//! | stage | answers | by |
+//! |---|---|---|
+//! | bounds | no | what every schedule needs contradicts what none can contain ([`crate::cuts`]) |
+//! | ideal | yes | the trace itself, restricted to what is needed ([`crate::observed`]) |
+//! | local | yes | the trace up to a few hundred events before, then a short search |
+//! | search | both | lazy search with learning over the whole trace ([`crate::search`]) |
+
+use crate::cuts::{Cuts, Target};
+use crate::index::Index;
+use crate::observed::ideal;
+use crate::replay::Replay;
+use crate::search::{Effort, Found, Search};
+use crate::solver::Stop;
+use snag_schedule::Schedule;
+use snag_trace::EventId;
+
+/// How many events before the target the local stage lets go of, one attempt after the other.
+const LOCAL: [u32; 3] = [150, 1000, 6000];
+/// How many rounds a local attempt may take.
+const LOCAL_ROUNDS: u32 = 24;
+
+/// The answer to a query.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Answer {
+    /// After this schedule all the events come next.
+    Possible(Schedule),
+    /// No feasible schedule leads there.
+    Impossible,
+    /// Not decided.
+    Unknown(Undecided),
+}
+
+/// Why a query was not decided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Undecided {
+    /// The time was used up, or the user stopped it.
+    Stopped,
+    /// The search contradicted itself: a defect of this crate.
+    Stalled,
+}
+
+/// Who answered.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[allow(missing_docs)]
+pub enum Stage {
+    Bounds,
+    Ideal,
+    Local,
+    Search,
+}
+
+impl Stage {
+    /// Every stage, in the order in which they are asked.
+    pub const ALL: [Stage; 4] = [Stage::Bounds, Stage::Ideal, Stage::Local, Stage::Search];
+
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Bounds => "bounds",
+            Stage::Ideal => "ideal",
+            Stage::Local => "local",
+            Stage::Search => "search",
+        }
+    }
+}
+
+/// Which stages to ask, and when to give up.
+#[derive(Clone, Default)]
+pub struct Limits {
+    /// Skip the stages that find schedules quickly. For tests and comparisons: the answers are the same.
+    pub search_only: bool,
+    /// Asked now and then whether to give up.
+    pub stop: Option<Stop>,
+}
+
+/// Answers queries about one trace, one after the other. Each thread has its own.
+pub struct Queries<'i, 't> {
+    index: &'i Index<'t>,
+    replay: Replay<'i, 't>,
+    limits: Limits,
+    base: EventId,
+    end: EventId,
+    /// What the last search took.
+    pub effort: Effort,
+}
+
+impl<'i, 't> Queries<'i, 't> {
+    /// Queries about the whole trace.
+    pub fn new(index: &'i Index<'t>, limits: Limits) -> Queries<'i, 't> {
+        let end = EventId::new(index.trace.len());
+        Queries { index, replay: Replay::new(index), limits, base: EventId(0), end, effort: Effort::default() }
+    }
+
+    /// From now on only schedules count that begin like the trace up to `base` and contain nothing from `end` on.
+    pub fn set_window(&mut self, base: EventId, end: EventId) {
+        (self.base, self.end) = (base, end);
+    }
+
+    /// Whether all these events, of different threads, can come next after a feasible schedule: the two accesses of a
+    /// race, or the acquires of a deadlock. That they conflict, or wait for each other, is for the caller to know.
+    pub fn ask(&mut self, events: &[EventId]) -> (Answer, Stage) {
+        self.effort = Effort::default();
+        let index = self.index;
+        let target = Target { events, base: self.base, end: self.end };
+        let Some(cuts) = Cuts::of(index, &target) else { return (Answer::Impossible, Stage::Bounds) };
+        if !self.limits.search_only {
+            if let Some(cut) = ideal(index, &cuts) {
+                return (Answer::Possible(self.prefixes(&cut)), Stage::Ideal);
+            }
+            for distance in LOCAL {
+                if let Some(schedule) = self.local(events, distance) {
+                    return (Answer::Possible(schedule), Stage::Local);
+                }
+            }
+        }
+        let found = self.search(target, cuts, u32::MAX);
+        let answer = match found {
+            Found::Witness => Answer::Possible(self.continued(self.base)),
+            Found::Refuted => Answer::Impossible,
+            Found::Rounds | Found::Stopped => Answer::Unknown(Undecided::Stopped),
+            Found::Stalled => Answer::Unknown(Undecided::Stalled),
+        };
+        (answer, Stage::Search)
+    }
+
+    fn search(&mut self, target: Target, cuts: Cuts, rounds: u32) -> Found {
+        let stop = self.limits.stop.clone();
+        let mut search = Search::new(&mut self.replay, self.index, target, cuts, stop.clone());
+        let found = search.run(rounds, &|| stop.as_ref().is_some_and(|stop| stop()));
+        self.effort.add(search.effort);
+        found
+    }
+
+    /// Keeps the trace as it was up to some events before the first event of the target.
+    fn local(&mut self, events: &[EventId], distance: u32) -> Option<Schedule> {
+        let (first, last) = (events.iter().min()?.0, events.iter().max()?.0);
+        let base = EventId(first.saturating_sub(distance).max(self.base.0));
+        let end = EventId((last + 1).saturating_add(distance / 2).min(self.end.0));
+        if base == self.base {
+            // No smaller than the whole, as far as what comes before counts.
+            return None;
+        }
+        let target = Target { events, base, end };
+        let cuts = Cuts::of(self.index, &target)?;
+        (self.search(target, cuts, LOCAL_ROUNDS) == Found::Witness).then(|| self.continued(base))
+    }
+
+    fn continued(&self, base: EventId) -> Schedule {
+        match base {
+            EventId(0) => Schedule::List(self.replay.order.clone()),
+            base => Schedule::Continued { as_observed: base, then: self.replay.order.clone() },
+        }
+    }
+
+    fn prefixes(&self, cut: &[u32]) -> Schedule {
+        let threads = &self.index.threads;
+        let ends = cut.iter().enumerate().map(|(thread, &count)| match count {
+            // Beyond all events: none is left out.
+            count if count == threads.len(thread) => EventId::new(self.index.trace.len()),
+            count => threads.event(thread, count),
+        });
+        Schedule::Prefixes(ends.collect())
+    }
+}

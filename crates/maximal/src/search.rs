@@ -1,0 +1,618 @@
+//! The last stage: lazy search with learning.
+//!
+//! Variables say which of two events comes first, and which write a read sees. A replay that follows the solver's
+//! current wishes either is a witness, or breaks rules; for each broken rule the clauses are added that exclude it, and
+//! the solver is asked again. Each clause holds for every feasible schedule, so what the solver refutes is impossible;
+//! and the replay keeps to all that the solver has decided, so a rule whose clauses were added cannot be broken in the same
+//! way again. docs/maximal.md has the argument in full.
+//!
+//! Events that do not happen come after the target; so "not included" is "after the target", and every clause about the
+//! order of events that may not happen is true for those.
+
+use crate::cuts::{Cuts, Target};
+use crate::index::Index;
+use crate::memory::Source;
+use crate::order::Node;
+use crate::replay::{Replay, Violation, Wishes};
+use crate::sections::SectionId;
+use crate::solver::{Literal, Outcome, Solver, Stop};
+use snag_schedule::Level;
+use snag_trace::{EventId, Op};
+use std::collections::{HashMap, HashSet};
+
+/// Of the writes that come between a read and what it should see, so many get a clause at once.
+const MOST_BETWEEN: usize = 32;
+
+/// What a search came to.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Found {
+    /// The replay's order is a witness.
+    Witness,
+    Refuted,
+    /// The rounds were used up.
+    Rounds,
+    /// It was told to stop.
+    Stopped,
+    /// A replay got stuck without breaking a rule. Cannot happen.
+    Stalled,
+}
+
+/// What a search took.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Effort {
+    /// Replays.
+    pub rounds: u32,
+    /// Clauses that were added.
+    pub clauses: u32,
+    /// Events that the solver came to know.
+    pub events: u32,
+}
+
+impl Effort {
+    /// Adds that of another search.
+    pub fn add(&mut self, other: Effort) {
+        self.rounds += other.rounds;
+        self.clauses += other.clauses;
+        self.events += other.events;
+    }
+}
+
+/// Something that is known, or up to the solver.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Truth {
+    Known(bool),
+    Open(Literal),
+}
+
+impl std::ops::Not for Truth {
+    type Output = Truth;
+
+    fn not(self) -> Truth {
+        match self {
+            Truth::Known(known) => Truth::Known(!known),
+            Truth::Open(literal) => Truth::Open(!literal),
+        }
+    }
+}
+
+/// A rule whose clauses were added.
+#[derive(PartialEq, Eq, Hash)]
+enum Rule {
+    Lock(SectionId, SectionId),
+    Wake(EventId),
+    Freed(EventId),
+    /// A read, a cell of it, what it is to see, and the write that must not come between; and the read that would
+    /// have to be as it was for that write to be known.
+    Between(EventId, usize, Source, EventId, Option<EventId>),
+    /// A read counts because another one is to see a later write of its thread.
+    Counts(EventId, EventId, usize),
+}
+
+pub(crate) struct Search<'s, 'i, 't> {
+    index: &'i Index<'t>,
+    replay: &'s mut Replay<'i, 't>,
+    target: Target<'s>,
+    cuts: Cuts,
+    solver: Solver,
+    /// The node of the target.
+    now: Node,
+    nodes: HashMap<EventId, Node>,
+    /// The event of each node; that of the target is none.
+    events: Vec<EventId>,
+    /// The nodes of each thread in order.
+    chains: Vec<Vec<Node>>,
+    atoms: HashMap<(Node, Node), Literal>,
+    ordered: Vec<(Literal, Node, Node)>,
+    /// Per read and cell what it may see.
+    choices: HashMap<(EventId, usize), Vec<(Source, Literal)>>,
+    /// At `control`: that a read sees what it saw.
+    kept: HashMap<EventId, Truth>,
+    rules: HashSet<Rule>,
+    clauses: Vec<Vec<Literal>>,
+    refuted: bool,
+    /// The graph has changed since it was sorted.
+    unsorted: bool,
+    /// The solver has been asked.
+    solved: bool,
+    pub effort: Effort,
+}
+
+impl<'s, 'i, 't> Search<'s, 'i, 't> {
+    pub fn new(
+        replay: &'s mut Replay<'i, 't>,
+        index: &'i Index<'t>,
+        target: Target<'s>,
+        cuts: Cuts,
+        stop: Option<Stop>,
+    ) -> Self {
+        let mut solver = Solver::new(stop);
+        let now = solver.order().add_node(None, None);
+        let mut search = Search {
+            index,
+            replay,
+            target,
+            cuts,
+            solver,
+            now,
+            nodes: HashMap::new(),
+            events: vec![EventId(u32::MAX)],
+            chains: vec![Vec::new(); index.threads.count()],
+            atoms: HashMap::new(),
+            ordered: Vec::new(),
+            choices: HashMap::new(),
+            kept: HashMap::new(),
+            rules: HashSet::new(),
+            clauses: Vec::new(),
+            refuted: false,
+            unsorted: true,
+            solved: false,
+            effort: Effort::default(),
+        };
+        // What must happen happens before the target.
+        for thread in 0..index.threads.count() {
+            let least = search.cuts.least[thread];
+            if least > index.threads.count_before(thread, target.base) {
+                let node = search.node(index.threads.event(thread, least - 1));
+                search.solver.order().add_fixed(node, now);
+            }
+        }
+        search
+    }
+
+    /// Searches for at most so many rounds.
+    pub fn run(&mut self, most_rounds: u32, stop: &dyn Fn() -> bool) -> Found {
+        let mut wishes =
+            Wishes { edges: Vec::new(), included: Vec::new(), most: self.cuts.most.clone(), chosen: HashMap::new() };
+        loop {
+            if self.effort.rounds == most_rounds {
+                return Found::Rounds;
+            }
+            if stop() {
+                return Found::Stopped;
+            }
+            self.effort.rounds += 1;
+            if self.replay.run(&self.target, &self.cuts, &wishes) {
+                return Found::Witness;
+            }
+            if !self.learn() {
+                return Found::Stalled;
+            }
+            match self.solve() {
+                Outcome::Satisfiable => {}
+                Outcome::Unsatisfiable => return Found::Refuted,
+                Outcome::Stopped => return Found::Stopped,
+            }
+            self.wish(&mut wishes);
+        }
+    }
+
+    fn solve(&mut self) -> Outcome {
+        if self.unsorted {
+            self.unsorted = false;
+            let events = &self.events;
+            // Fixed edges follow the order of the trace, so only what the solver knows for certain can close a cycle.
+            self.refuted |= !self.solver.order().sort(|node| events[node.0 as usize].0);
+        }
+        if self.refuted {
+            return Outcome::Unsatisfiable;
+        }
+        for clause in self.clauses.drain(..) {
+            self.solver.add_clause(&clause);
+        }
+        self.solved = true;
+        self.solver.solve()
+    }
+
+    /// What the solver wants now.
+    fn wish(&self, wishes: &mut Wishes) {
+        let Wishes { edges, included, most, chosen } = wishes;
+        edges.clear();
+        included.clear();
+        chosen.clear();
+        most.clone_from(&self.cuts.most);
+        for &(literal, first, second) in &self.ordered {
+            let (first, second) = if self.solver.is_true(literal) { (first, second) } else { (second, first) };
+            let event = |node: Node| self.events[node.0 as usize];
+            if second == self.now {
+                included.push(event(first));
+            } else if first == self.now {
+                self.exclude(event(second), most);
+            } else {
+                edges.push((event(first), event(second)));
+            }
+        }
+        // What comes after something that does not happen does not happen either.
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for &(first, second) in edges.iter() {
+                let beyond =
+                    |event: EventId| self.index.threads.position(event) >= most[self.index.threads.thread(event)];
+                if beyond(first) && !beyond(second) {
+                    self.exclude(second, most);
+                    changed = true;
+                }
+            }
+        }
+        for (&(read, cell), choices) in &self.choices {
+            if let Some((source, _)) = choices.iter().find(|(_, literal)| self.solver.is_true(*literal)) {
+                chosen.insert((read, cell), *source);
+            }
+        }
+    }
+
+    fn exclude(&self, event: EventId, most: &mut [u32]) {
+        for (thread, most) in most.iter_mut().enumerate() {
+            *most = (*most).min(self.index.must.first_after(&self.index.threads, event, thread));
+        }
+    }
+
+    // Atoms.
+
+    fn node(&mut self, event: EventId) -> Node {
+        if let Some(&node) = self.nodes.get(&event) {
+            return node;
+        }
+        self.unsorted = true;
+        self.effort.events += 1;
+        let (thread, events) = (self.index.threads.thread(event), &self.events);
+        let at = self.chains[thread].partition_point(|node| events[node.0 as usize] < event);
+        let previous = at.checked_sub(1).map(|at| self.chains[thread][at]);
+        let next = self.chains[thread].get(at).copied();
+        let node = self.solver.order().add_node(previous, next);
+        self.chains[thread].insert(at, node);
+        self.events.push(event);
+        self.nodes.insert(event, node);
+        self.fix(event, node, thread);
+        node
+    }
+
+    /// Tells the graph what the must order says about a new node: its nearest neighbours in the other threads.
+    fn fix(&mut self, event: EventId, node: Node, thread: usize) {
+        let Index { threads, must, .. } = self.index;
+        for other in (0..threads.count()).filter(|&other| other != thread) {
+            if self.chains[other].is_empty() {
+                continue;
+            }
+            let events = &self.events;
+            let position = |node: &Node| threads.position(events[node.0 as usize]);
+            let before = must.row(event)[other];
+            let at = self.chains[other].partition_point(|node| position(node) < before);
+            let earlier = at.checked_sub(1).map(|at| self.chains[other][at]);
+            let after = must.first_after(threads, event, other);
+            let at = self.chains[other].partition_point(|node| position(node) < after);
+            let later = self.chains[other].get(at).copied();
+            if let Some(earlier) = earlier {
+                self.solver.order().add_fixed(earlier, node);
+            }
+            if let Some(later) = later {
+                self.solver.order().add_fixed(node, later);
+            }
+        }
+    }
+
+    /// Which of two events comes first, if that is the same in all schedules that have both.
+    fn settled(&self, first: EventId, second: EventId) -> Option<bool> {
+        let Index { threads, must, .. } = self.index;
+        let fixed = first < self.target.base || second < self.target.base;
+        if fixed || threads.thread(first) == threads.thread(second) {
+            Some(first < second)
+        } else if must.reaches(threads, first, second) {
+            Some(true)
+        } else if must.reaches(threads, second, first) {
+            Some(false)
+        } else {
+            None
+        }
+    }
+
+    /// That one event comes before another. What cannot happen comes last.
+    fn before(&mut self, first: EventId, second: EventId) -> Truth {
+        if !self.cuts.may(self.index, first) {
+            return Truth::Known(false);
+        }
+        if !self.cuts.may(self.index, second) {
+            return Truth::Known(true);
+        }
+        if let Some(settled) = self.settled(first, second) {
+            return Truth::Known(settled);
+        }
+        let (first, second) = (self.node(first), self.node(second));
+        Truth::Open(self.atom(first, second))
+    }
+
+    /// That an event happens.
+    fn included(&mut self, event: EventId) -> Truth {
+        if self.cuts.must(self.index, event) {
+            return Truth::Known(true);
+        }
+        if !self.cuts.may(self.index, event) {
+            return Truth::Known(false);
+        }
+        let node = self.node(event);
+        Truth::Open(self.atom(node, self.now))
+    }
+
+    fn atom(&mut self, first: Node, second: Node) -> Literal {
+        if let Some(&literal) = self.atoms.get(&(first, second)) {
+            return literal;
+        }
+        // As in the trace, or as it was in the last replay.
+        let preferred = match second == self.now {
+            true => self.happened(first),
+            false => self.events[first.0 as usize] < self.events[second.0 as usize],
+        };
+        let literal = self.solver.add_variable(Some((first, second)), preferred);
+        self.atoms.insert((first, second), literal);
+        self.atoms.insert((second, first), !literal);
+        self.ordered.push((literal, first, second));
+        literal
+    }
+
+    fn happened(&self, node: Node) -> bool {
+        let event = self.events[node.0 as usize];
+        self.index.threads.position(event) < self.replay.cut[self.index.threads.thread(event)]
+    }
+
+    /// At least one of these holds.
+    fn clause(&mut self, parts: impl IntoIterator<Item = Truth>) {
+        let mut clause = Vec::new();
+        for part in parts {
+            match part {
+                Truth::Known(true) => return,
+                Truth::Known(false) => {}
+                Truth::Open(literal) => clause.push(literal),
+            }
+        }
+        self.refuted |= clause.is_empty();
+        self.effort.clauses += 1;
+        self.clauses.push(clause);
+    }
+
+    // Rules.
+
+    /// Adds the clauses of the rules that the last replay broke. False if there was nothing to add.
+    fn learn(&mut self) -> bool {
+        let before = self.effort.clauses;
+        for violation in std::mem::take(&mut self.replay.violations) {
+            match violation {
+                Violation::Lock { holder, wanted } => self.lock(holder, wanted),
+                Violation::Read { read, cell, log } => self.read(read, cell, log),
+                Violation::Wake { wake } => self.wake(wake),
+                Violation::Semaphore { wait, done } => self.semaphore(wait, &done),
+                Violation::Freed { access, free } => self.freed(access, free),
+            }
+        }
+        self.effort.clauses > before
+    }
+
+    /// One of two sections ends before the other begins, unless one of them does not happen.
+    fn lock(&mut self, a: SectionId, b: SectionId) {
+        if !self.rules.insert(Rule::Lock(a.min(b), a.max(b))) {
+            return;
+        }
+        let (a, b) = (*self.index.sections.get(a), *self.index.sections.get(b));
+        let mut parts = Vec::new();
+        for (first, second) in [(a, b), (b, a)] {
+            if let Some(end) = first.end {
+                parts.push(self.before(end, second.start));
+            }
+            parts.push(!self.included(first.start));
+        }
+        self.clause(parts);
+    }
+
+    fn wake(&mut self, wake: EventId) {
+        if self.rules.insert(Rule::Wake(wake)) {
+            let named = self.index.wakes[&wake];
+            let parts = [self.before(named.wait, named.notify), !self.included(wake)];
+            self.clause(parts);
+        }
+    }
+
+    fn freed(&mut self, access: EventId, free: EventId) {
+        if self.rules.insert(Rule::Freed(access)) {
+            let parts = [self.before(access, free), !self.included(access)];
+            self.clause(parts);
+        }
+    }
+
+    /// With so many waits before it and itself, a wait needs one more post than there were.
+    fn semaphore(&mut self, wait: EventId, done: &[u32]) {
+        let threads = &self.index.threads;
+        let number = self.index.trace.events.targets()[wait.index()] as usize;
+        let semaphore = &self.index.semaphores[number];
+        let own = threads.thread(wait);
+        let mut parts = vec![!self.included(wait)];
+        for (thread, &done) in done.iter().enumerate().filter(|(thread, _)| *thread != own) {
+            let in_thread = |&&event: &&EventId| threads.thread(event) == thread;
+            let happened = |event: &&EventId| threads.position(**event) < done;
+            let last_wait = semaphore.waits.iter().filter(in_thread).filter(happened).next_back().copied();
+            let next_post = semaphore.posts.iter().filter(in_thread).find(|event| !happened(event)).copied();
+            parts.extend(last_wait.map(|other| !self.before(other, wait)));
+            parts.extend(next_post.map(|post| self.before(post, wait)));
+        }
+        self.clause(parts);
+    }
+
+    /// A read that counts saw something else.
+    fn read(&mut self, read: EventId, cell: usize, log: Option<u32>) {
+        let is_new = !self.choices.contains_key(&(read, cell));
+        self.keep(read);
+        if self.index.level == Level::Control && !self.replay.counts_by_branch(read) {
+            self.count(read);
+        }
+        let memory = &self.index.memory;
+        let seen = memory.seen(read, cell);
+        let choices = self.choices.get(&(read, cell)).cloned().unwrap_or_default();
+        for (source, literal) in choices {
+            let chosen = if is_new || !self.solved { source == seen } else { self.solver.is_true(literal) };
+            if !chosen {
+                continue;
+            }
+            let between: Vec<_> = self
+                .replay
+                .history(log)
+                .take_while(|entry| Some(entry.write) != source || entry.doubt.is_some())
+                .collect();
+            let mut taken = 0;
+            for entry in between {
+                let is_source = Some(entry.write) == source;
+                let good = memory.may_see(read, cell, Some(entry.write));
+                if (!good || entry.doubt.is_some()) && taken < MOST_BETWEEN {
+                    taken += 1;
+                    let doubt = entry.doubt.filter(|_| good);
+                    self.between(read, cell, source, literal, entry.write, doubt);
+                }
+                if is_source {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// If a read is to see one write, no other comes between that and the read, unless it is as good: then the reads of its
+    /// thread must be kept that make it known.
+    fn between(
+        &mut self,
+        read: EventId,
+        cell: usize,
+        source: Source,
+        choice: Literal,
+        write: EventId,
+        doubt: Option<EventId>,
+    ) {
+        if !self.rules.insert(Rule::Between(read, cell, source, write, doubt)) {
+            return;
+        }
+        let mut parts = vec![!Truth::Open(choice)];
+        if Some(write) != source {
+            if let Some(source) = source {
+                parts.push(self.before(write, source));
+            }
+            parts.push(self.before(read, write));
+        }
+        if let Some(doubt) = doubt {
+            parts.push(self.keep(doubt));
+        }
+        self.clause(parts);
+    }
+
+    /// That a read sees what it may see. At `writer` and `value` it does if it happens.
+    fn keep(&mut self, read: EventId) -> Truth {
+        if let Some(&kept) = self.kept.get(&read) {
+            return kept;
+        }
+        let kept = match self.index.level {
+            Level::Control => Truth::Open(self.solver.add_variable(None, true)),
+            _ => self.included(read),
+        };
+        self.kept.insert(read, kept);
+        if self.index.level == Level::Control
+            && let Some(branch) = self.index.kept_at(read)
+        {
+            let parts = [!self.included(branch), kept];
+            self.clause(parts);
+        }
+        for cell in self.index.memory.cells_of(read) {
+            let choices = self.choose(read, cell);
+            let mut parts = vec![!kept];
+            parts.extend(choices.iter().map(|(_, literal)| Truth::Open(*literal)));
+            self.choices.insert((read, cell), choices);
+            self.clause(parts);
+        }
+        kept
+    }
+
+    /// A read counts because another one is to see a later write of its thread; and that one maybe because of a third.
+    fn count(&mut self, read: EventId) {
+        let threads = &self.index.threads;
+        let mut todo = vec![read];
+        let mut seen = HashSet::new();
+        while let Some(read) = todo.pop() {
+            if !seen.insert(read) || self.replay.counts_by_branch(read) {
+                continue;
+            }
+            let (thread, position) = (threads.thread(read), threads.position(read));
+            let reasons = self.replay.reasons[thread].iter().filter(|reason| reason.end > position);
+            for reason in reasons.copied().collect::<Vec<_>>() {
+                todo.push(reason.read);
+                if !self.rules.insert(Rule::Counts(read, reason.read, reason.cell)) {
+                    continue;
+                }
+                self.keep(reason.read);
+                let kept = self.keep(read);
+                let choices = self.choices[&(reason.read, reason.cell)].clone();
+                for (source, literal) in choices {
+                    if source.is_some_and(|write| self.depends(write, read)) {
+                        self.clause([!Truth::Open(literal), kept]);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether what a write leaves depends on a read: it comes later in the same thread, or is it.
+    fn depends(&self, write: EventId, read: EventId) -> bool {
+        let threads = &self.index.threads;
+        threads.thread(write) == threads.thread(read)
+            && (read < write || read == write && self.index.op(write) == Op::Rmw)
+    }
+
+    /// The writes that a read may see in a cell, each with a variable for that.
+    fn choose(&mut self, read: EventId, cell: usize) -> Vec<(Source, Literal)> {
+        let seen = self.index.memory.seen(read, cell);
+        let mut choices = Vec::new();
+        for source in self.sources(read, cell) {
+            let earlier = source.map_or(Truth::Known(true), |write| self.before(write, read));
+            if earlier == Truth::Known(false) {
+                continue;
+            }
+            let literal = self.solver.add_variable(None, source == seen);
+            choices.push((source, literal));
+            self.clause([!Truth::Open(literal), earlier]);
+            // The read happens if it sees anything.
+            let happens = self.included(read);
+            self.clause([!Truth::Open(literal), happens]);
+        }
+        choices
+    }
+
+    fn sources(&self, read: EventId, cell: usize) -> Vec<Source> {
+        let Index { threads, memory, must, .. } = self.index;
+        let own = threads.thread(read);
+        let before = must.row(read);
+        // Per thread where the writes begin that need not come before the read, and the last one that must.
+        let mut latest: Vec<EventId> = Vec::new();
+        let lists: Vec<_> = memory
+            .writes(cell)
+            .map(|list| {
+                let count = if list.thread == own { threads.position(read) } else { before[list.thread] };
+                let must = list.events.partition_point(|&w| threads.position(w) < count || w < self.target.base);
+                latest.extend(must.checked_sub(1).map(|last| list.events[last]));
+                let after = must_end(self, read, list.thread);
+                let end = list.events.partition_point(|&w| threads.position(w) < after);
+                (list, must.saturating_sub(1), end)
+            })
+            .collect();
+        let mut sources = Vec::new();
+        for (list, from, end) in lists {
+            for &write in &list.events[from..end.max(from)] {
+                let hidden = |other: &EventId| *other != write && self.settled(write, *other) == Some(true);
+                if !latest.iter().any(hidden) && memory.may_see(read, cell, Some(write)) {
+                    sources.push(Some(write));
+                }
+            }
+        }
+        if latest.is_empty() && memory.may_see(read, cell, None) {
+            sources.push(None);
+        }
+        sources
+    }
+}
+
+/// The position in a thread from which on events cannot come before a read: they must follow it or cannot happen.
+fn must_end(search: &Search, read: EventId, thread: usize) -> u32 {
+    let Index { threads, must, .. } = search.index;
+    search.cuts.most[thread].min(must.first_after(threads, read, thread))
+}

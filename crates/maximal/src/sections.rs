@@ -1,0 +1,185 @@
+//! Critical sections: from where a thread first holds a lock to where it gives it up.
+//!
+//! A wait splits a section in two. A thread may hold a lock for writing and for reading at the same time; these are
+//! two sections then. Sections of different threads on one lock, not both for reading, never overlap in a feasible
+//! schedule, and that is all there is to say about locks.
+
+use crate::threads::Threads;
+use snag_trace::{EventId, LockId, Op, Trace};
+use std::collections::HashMap;
+
+/// Number of a section, in the order in which they begin in the trace.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct SectionId(pub u32);
+
+/// One section.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Section {
+    pub lock: LockId,
+    pub thread: usize,
+    /// For reading only.
+    pub shared: bool,
+    pub start: EventId,
+    /// `None` if the trace ends first.
+    pub end: Option<EventId>,
+}
+
+/// A lock held in one of two ways.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct Hold {
+    pub lock: LockId,
+    pub shared: bool,
+}
+
+impl Hold {
+    /// Whether two threads cannot hold like this at once.
+    pub fn excludes(self, other: Hold) -> bool {
+        self.lock == other.lock && !(self.shared && other.shared)
+    }
+}
+
+/// Number of a set of holds; 0 is the empty set.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct HeldId(pub u32);
+
+/// All sections of a trace.
+pub(crate) struct Sections {
+    sections: Vec<Section>,
+    /// The section that an event begins or ends.
+    of_event: HashMap<EventId, SectionId>,
+    /// Per lock the threads that have sections on it, with theirs; exclusive ones and shared ones.
+    by_lock: [Vec<Vec<(usize, Vec<SectionId>)>>; 2],
+    /// Distinct sets of holds.
+    sets: Vec<Vec<Hold>>,
+    /// Per thread from which position on it holds which set; ascending.
+    held: Vec<Vec<(u32, HeldId)>>,
+}
+
+/// What a thread holds of one lock while the trace is followed.
+#[derive(Default)]
+struct Holding {
+    count: u32,
+    section: Option<SectionId>,
+}
+
+impl Sections {
+    pub fn of(trace: &Trace, threads: &Threads) -> Sections {
+        let locks = trace.tables.lock_count();
+        let mut all = Sections {
+            sections: Vec::new(),
+            of_event: HashMap::new(),
+            by_lock: [vec![Vec::new(); locks], vec![Vec::new(); locks]],
+            sets: vec![Vec::new()],
+            held: vec![vec![(0, HeldId(0))]; threads.count()],
+        };
+        let mut holdings: HashMap<(usize, Hold), Holding> = HashMap::new();
+        let mut given_up: Vec<u32> = vec![0; threads.count()];
+        let mut numbers: HashMap<Vec<Hold>, HeldId> = HashMap::from([(Vec::new(), HeldId(0))]);
+        for (index, &op) in trace.events.ops().iter().enumerate() {
+            if !matches!(
+                op,
+                Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease | Op::WaitBegin | Op::WaitEnd
+            ) {
+                continue;
+            }
+            let (id, thread) = (EventId::new(index), trace.events.threads()[index].index());
+            let waits = matches!(op, Op::WaitBegin | Op::WaitEnd);
+            let lock = LockId(if waits { trace.events.aux(index) } else { trace.events.targets()[index] });
+            let hold = Hold { lock, shared: matches!(op, Op::ReadAcquire | Op::ReadRelease) };
+            let holding = holdings.entry((thread, hold)).or_default();
+            let before = holding.count;
+            match op {
+                Op::Acquire | Op::ReadAcquire => holding.count += 1,
+                Op::Release | Op::ReadRelease => holding.count -= 1,
+                Op::WaitBegin => given_up[thread] = std::mem::take(&mut holding.count),
+                _ => holding.count += given_up[thread],
+            }
+            if before == 0 && holding.count > 0 {
+                let number = SectionId(all.sections.len() as u32);
+                holding.section = Some(number);
+                all.sections.push(Section { lock, thread, shared: hold.shared, start: id, end: None });
+                all.of_event.insert(id, number);
+                let list = &mut all.by_lock[hold.shared as usize][lock.index()];
+                match list.iter_mut().find(|(other, _)| *other == thread) {
+                    Some((_, sections)) => sections.push(number),
+                    None => list.push((thread, vec![number])),
+                }
+            } else if before > 0 && holding.count == 0 {
+                let number = holding.section.take().expect("a lock that is held has a section");
+                all.sections[number.0 as usize].end = Some(id);
+                all.of_event.insert(id, number);
+            } else {
+                continue;
+            }
+            // What is held from the next event on.
+            let last = all.held[thread][all.held[thread].len() - 1].1;
+            let mut set = all.sets[last.0 as usize].clone();
+            match set.binary_search(&hold) {
+                Ok(at) => drop(set.remove(at)),
+                Err(at) => set.insert(at, hold),
+            }
+            let next = HeldId(all.sets.len() as u32);
+            let number = *numbers.entry(set).or_insert_with_key(|set| {
+                all.sets.push(set.clone());
+                next
+            });
+            all.held[thread].push((threads.position(id) + 1, number));
+        }
+        all
+    }
+
+    pub fn get(&self, section: SectionId) -> &Section {
+        &self.sections[section.0 as usize]
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.sections.len()
+    }
+
+    /// The section that an event begins or ends.
+    pub fn of_event(&self, event: EventId) -> Option<SectionId> {
+        self.of_event.get(&event).copied()
+    }
+
+    /// The number of the set that a thread holds after its first so many events.
+    pub fn held_id(&self, thread: usize, count: u32) -> HeldId {
+        let changes = &self.held[thread];
+        changes[changes.partition_point(|change| change.0 <= count) - 1].1
+    }
+
+    /// What a thread holds after its first so many events.
+    pub fn held(&self, thread: usize, count: u32) -> &[Hold] {
+        self.set(self.held_id(thread, count))
+    }
+
+    /// What a set consists of.
+    pub fn set(&self, id: HeldId) -> &[Hold] {
+        &self.sets[id.0 as usize]
+    }
+
+    /// Whether two threads cannot hold these sets at once.
+    pub fn exclude(&self, a: HeldId, b: HeldId) -> bool {
+        self.set(a).iter().any(|&one| self.set(b).iter().any(|&other| one.excludes(other)))
+    }
+
+    /// Per thread its sections on a lock that cannot overlap with a section held like this.
+    pub fn against(&self, hold: Hold) -> impl Iterator<Item = (usize, &[SectionId])> {
+        let shared = (!hold.shared).then(|| &self.by_lock[1][hold.lock.index()]).into_iter().flatten();
+        let lists = self.by_lock[0][hold.lock.index()].iter().chain(shared);
+        lists.map(|(thread, sections)| (*thread, sections.as_slice()))
+    }
+
+    /// Of a thread's sections in a list, the last one that begins within its first `count` events.
+    pub fn last_begun(&self, threads: &Threads, list: &[SectionId], count: u32) -> Option<SectionId> {
+        let begun = list.partition_point(|&s| threads.position(self.get(s).start) < count);
+        begun.checked_sub(1).map(|last| list[last])
+    }
+
+    /// The section in which a thread holds a lock like this after its first `count` events.
+    pub fn open(&self, threads: &Threads, thread: usize, hold: Hold, count: u32) -> SectionId {
+        let lists = &self.by_lock[hold.shared as usize][hold.lock.index()];
+        let list = &lists.iter().find(|(other, _)| *other == thread).expect("what is held has a section").1;
+        self.last_begun(threads, list, count).expect("what is held has begun")
+    }
+}
