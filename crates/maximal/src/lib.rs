@@ -11,12 +11,14 @@
 
 mod clock;
 mod cuts;
+mod cycles;
 mod hard;
 mod index;
 mod memory;
 mod must;
 mod observed;
 mod order;
+mod pairs;
 mod query;
 mod replay;
 mod search;
@@ -24,7 +26,9 @@ mod sections;
 mod solver;
 mod threads;
 
+pub use cycles::{CycleTask, Cycles};
 pub use index::Index;
+pub use pairs::{Pairs, Task, place};
 pub use query::{Answer, Limits, Queries, Stage, Undecided};
 pub use search::Effort;
 pub use solver::Stop;

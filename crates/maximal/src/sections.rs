@@ -132,11 +132,6 @@ impl Sections {
         &self.sections[section.0 as usize]
     }
 
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        self.sections.len()
-    }
-
     /// The section that an event begins or ends.
     pub fn of_event(&self, event: EventId) -> Option<SectionId> {
         self.of_event.get(&event).copied()

@@ -1,10 +1,10 @@
 //! Every query about every conflicting pair of random traces, against the exhaustive search.
 
-use snag_maximal::{Answer, Index, Limits, Queries};
-use snag_oracle::random::{Shape, for_random_traces};
+use snag_maximal::{Answer, Cycles, Index, Limits, Pairs, Queries};
+use snag_oracle::random::{Rng, Shape, for_random_traces};
 use snag_oracle::search;
 use snag_schedule::{Checker, Level};
-use snag_trace::{Cells, EventId, Op, Trace};
+use snag_trace::{Cells, EventId, Trace};
 use std::collections::BTreeSet;
 
 const LEVELS: [Level; 3] = [Level::Writer, Level::Value, Level::Control];
@@ -57,6 +57,33 @@ fn races_equal_the_oracle(trace: &Trace, limits: &Limits) -> Result<(), String> 
     Ok(())
 }
 
+/// What the enumeration of pairs yields is all that the oracle has, each once, and nothing that does not conflict.
+fn pairs_contain_the_races(trace: &Trace) -> Result<(), String> {
+    let cells = Cells::of(trace);
+    let all: BTreeSet<_> = conflicting(trace, &cells).into_iter().collect();
+    for level in LEVELS {
+        let index = Index::new(trace, &cells, level);
+        let pairs = Pairs::of(&index);
+        let mut produced = BTreeSet::new();
+        for pair in pairs.tasks.iter().flat_map(|task| pairs.of_task(task)) {
+            if !produced.insert(pair) || !all.contains(&pair) {
+                return Err(format!("{level}: {pair:?} is produced twice or does not conflict"));
+            }
+        }
+        for race in search::races(trace, level) {
+            if !produced.contains(&race) {
+                return Err(format!("{level}: {race:?} is missing"));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_race_is_among_the_pairs_asked_about() {
+    for_random_traces(300_000..310_000, Shape::any, pairs_contain_the_races);
+}
+
 #[test]
 fn races_are_exactly_those_of_the_oracle() {
     for_random_traces(0..20_000, Shape::any, |trace| races_equal_the_oracle(trace, &Limits::default()));
@@ -68,50 +95,40 @@ fn races_by_search_alone_are_exactly_those_of_the_oracle() {
     for_random_traces(100_000..110_000, Shape::any, |trace| races_equal_the_oracle(trace, &limits));
 }
 
-/// All sets of acquires of different threads, up to so many, without their order.
-fn sets_of_acquires(trace: &Trace, most: usize) -> Vec<Vec<EventId>> {
-    let acquires: Vec<usize> = (0..trace.len())
-        .filter(|&i| matches!(trace.events.ops()[i], Op::Acquire | Op::ReadAcquire | Op::WaitEnd))
-        .collect();
-    let mut sets: Vec<Vec<EventId>> = vec![Vec::new()];
-    for i in acquires {
-        let thread = trace.events.threads()[i];
-        for at in 0..sets.len() {
-            if sets[at].len() < most && sets[at].iter().all(|&e| trace.thread_of(e) != thread) {
-                let mut larger = sets[at].clone();
-                larger.push(EventId::new(i));
-                sets.push(larger);
-            }
-        }
-    }
-    sets.retain(|set| set.len() > 1);
-    sets
-}
-
 #[test]
 fn deadlocks_are_exactly_those_of_the_oracle() {
-    for_random_traces(200_000..210_000, Shape::lock_heavy, |trace| {
+    for_random_traces(200_000..220_000, deadlock_prone, |trace| {
         let cells = Cells::of(trace);
         let checker = Checker::new(trace, &cells);
         for level in LEVELS {
             let expected = search::deadlocks(trace, level);
             let index = Index::new(trace, &cells, level);
             let mut queries = Queries::new(&index, Limits::default());
-            for set in sets_of_acquires(trace, 3) {
-                let (answer, _) = queries.ask(&set);
-                let is_deadlock = match &answer {
-                    Answer::Possible(schedule) => checker.check_deadlock(schedule.iter(trace), &set, level).is_ok(),
-                    Answer::Impossible => false,
+            let cycles = Cycles::of(&index);
+            let mut found = BTreeSet::new();
+            for set in cycles.tasks.iter().flat_map(|task| cycles.of_task(task)) {
+                match queries.ask(&set).0 {
+                    Answer::Possible(schedule) => {
+                        checker
+                            .check_deadlock(schedule.iter(trace), &set, level)
+                            .map_err(|why| format!("{level} {set:?}: {why}"))?;
+                        if !found.insert(set.iter().copied().collect::<BTreeSet<_>>()) {
+                            return Err(format!("{level} {set:?} twice"));
+                        }
+                    }
+                    Answer::Impossible => {}
                     Answer::Unknown(why) => return Err(format!("{set:?}: {why:?}")),
-                };
-                let wanted = expected.contains(&set.iter().copied().collect::<BTreeSet<_>>());
-                // A larger set may be stuck without being smallest.
-                let larger = expected.iter().any(|small| small.iter().all(|e| set.contains(e)));
-                if is_deadlock != wanted && !(is_deadlock && larger) {
-                    return Err(format!("{level} {set:?}: {answer:?}, the oracle {expected:?}"));
                 }
+            }
+            if found != expected {
+                return Err(format!("{level}: found {found:?}, the oracle {expected:?}"));
             }
         }
         Ok(())
     });
+}
+
+/// Mostly many locks, sometimes anything.
+fn deadlock_prone(rng: &mut Rng) -> Shape {
+    if rng.chance(75) { Shape::lock_heavy(rng) } else { Shape::everything(rng) }
 }

@@ -1,0 +1,249 @@
+//! Which pairs to ask about: all conflicting ones that neither locks nor the must order rule out.
+//!
+//! Accesses of a cell are grouped by thread, operation, place in the program and locks held, so that a lock that protects
+//! two groups rules out all their pairs at once. Of two groups that are left, each access has an interval of accesses in
+//! the other that are not ordered with it; these are produced one by one, nearest first, and only as long as somebody
+//! asks for more. So a hot variable costs what its groups cost, not the square of its accesses.
+
+use crate::index::Index;
+use crate::sections::HeldId;
+use snag_trace::{EventId, LocId, Op};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+/// What an access does, as far as conflicts go.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Kind {
+    Read,
+    Write,
+    AtomicRead,
+    AtomicWrite,
+    Free,
+}
+
+impl Kind {
+    fn of(op: Op) -> Kind {
+        match op {
+            Op::Read => Kind::Read,
+            Op::AtomicRead => Kind::AtomicRead,
+            Op::AtomicWrite | Op::Rmw => Kind::AtomicWrite,
+            Op::Free => Kind::Free,
+            _ => Kind::Write,
+        }
+    }
+
+    fn op(self) -> Op {
+        match self {
+            Kind::Read => Op::Read,
+            Kind::Write => Op::Write,
+            Kind::AtomicRead => Op::AtomicRead,
+            Kind::AtomicWrite => Op::AtomicWrite,
+            Kind::Free => Op::Free,
+        }
+    }
+}
+
+/// Accesses of one cell that locks and conflicts do not tell apart.
+struct Group {
+    cell: usize,
+    thread: usize,
+    kind: Kind,
+    place: u64,
+    held: HeldId,
+    /// In the order of the trace.
+    events: Vec<EventId>,
+}
+
+/// The pairs of accesses that share a pair of places in the program.
+pub struct Task {
+    /// The places, the smaller number first.
+    pub places: (u64, u64),
+    /// Pairs of groups; the smaller one first.
+    groups: Vec<(u32, u32)>,
+    /// The earliest event of all.
+    earliest: EventId,
+}
+
+/// All pairs of a trace that may be races.
+pub struct Pairs<'i, 't> {
+    index: &'i Index<'t>,
+    groups: Vec<Group>,
+    /// One per pair of places, in the order of their first events.
+    pub tasks: Vec<Task>,
+}
+
+/// The place of an event in the program as a number: an event without a location is a place of its own.
+pub fn place(index: &Index, event: EventId) -> u64 {
+    match index.trace.events.locations()[event.index()] {
+        LocId::NONE => 1 << 32 | event.0 as u64,
+        location => location.0 as u64,
+    }
+}
+
+impl<'i, 't> Pairs<'i, 't> {
+    /// Groups the accesses of a trace. Those of cells that only one thread touches, or that nobody changes, are left
+    /// out.
+    pub fn of(index: &'i Index<'t>) -> Pairs<'i, 't> {
+        let groups = groups(index);
+        let mut tasks: HashMap<(u64, u64), Task> = HashMap::new();
+        let mut from = 0;
+        while from < groups.len() {
+            let cell = groups[from].cell;
+            let to = from + groups[from..].partition_point(|group| group.cell == cell);
+            for b in from..to {
+                for a in from..b {
+                    if candidates(index, &groups[a], &groups[b]) {
+                        add(&mut tasks, &groups, a, b);
+                    }
+                }
+            }
+            from = to;
+        }
+        let mut tasks: Vec<Task> = tasks.into_values().collect();
+        tasks.sort_unstable_by_key(|task| (task.earliest, task.places));
+        Pairs { index, groups, tasks }
+    }
+
+    /// The pairs of a task that are not ordered, nearest first: of every access the nearest one, then of every access the
+    /// second nearest, and so on.
+    pub fn of_task<'p>(&'p self, task: &'p Task) -> impl Iterator<Item = (EventId, EventId)> + 'p {
+        let mut walks: Vec<Walk> = Vec::new();
+        let mut next_groups = task.groups.iter();
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            loop {
+                // The walks of a pair of groups are made when the first round comes to it.
+                if at == walks.len() {
+                    match next_groups.next() {
+                        Some(&(a, b)) => walks.extend(self.walks(a, b)),
+                        None if walks.is_empty() => return None,
+                        None => at = 0,
+                    }
+                    continue;
+                }
+                let walk = &mut walks[at];
+                let (a, groups) = (walk.event, &self.groups[walk.other as usize]);
+                match walk.next(&groups.events) {
+                    None => {
+                        walks.swap_remove(at);
+                    }
+                    Some(b) => {
+                        at += 1;
+                        if self.meet_first_at(a, b, groups.cell) {
+                            return Some((a.min(b), a.max(b)));
+                        }
+                    }
+                }
+            }
+        })
+    }
+
+    /// Accesses that share several cells are a pair only at the first of them.
+    fn meet_first_at(&self, a: EventId, b: EventId, cell: usize) -> bool {
+        let cells = |event| self.index.memory.cells_of(event).start;
+        cells(a).max(cells(b)) == cell
+    }
+
+    /// For each access of a group the accesses of another one that are not ordered with it.
+    fn walks(&self, a: u32, b: u32) -> impl Iterator<Item = Walk> {
+        let (one, other) = (&self.groups[a as usize], &self.groups[b as usize]);
+        let Index { threads, must, .. } = self.index;
+        one.events.iter().filter_map(move |&event| {
+            // What an access itself sees does not matter, so what comes before is what comes before its predecessor.
+            let before = threads.previous(event).map_or(0, |previous| must.row(previous)[other.thread]);
+            let low = other.events.partition_point(|&e| threads.position(e) < before);
+            let follows = |&e: &EventId| {
+                let previous = threads.previous(e);
+                previous.is_some_and(|previous| must.row(previous)[one.thread] > threads.position(event))
+            };
+            let high = other.events.partition_point(|e| !follows(e));
+            let middle = other.events.partition_point(|&e| e < event).clamp(low, high.max(low));
+            (low < high).then_some(Walk { event, other: b, low, down: middle, up: middle, high })
+        })
+    }
+}
+
+/// The accesses of a group that are not ordered with an event, from the nearest outwards.
+struct Walk {
+    event: EventId,
+    /// The group.
+    other: u32,
+    low: usize,
+    /// What lies between these two has been produced.
+    down: usize,
+    up: usize,
+    high: usize,
+}
+
+impl Walk {
+    fn next(&mut self, events: &[EventId]) -> Option<EventId> {
+        let below = (self.down > self.low).then(|| events[self.down - 1]);
+        let above = (self.up < self.high).then(|| events[self.up]);
+        let go_down = match (below, above) {
+            (Some(below), Some(above)) => self.event.0 - below.0 <= above.0 - self.event.0,
+            (below, _) => below.is_some(),
+        };
+        if go_down {
+            self.down -= 1;
+            below
+        } else {
+            self.up += above.is_some() as usize;
+            above
+        }
+    }
+}
+
+/// Whether pairs of two groups of a cell can be races as far as operations and locks go.
+fn candidates(index: &Index, a: &Group, b: &Group) -> bool {
+    a.thread != b.thread && a.kind.op().conflicts(b.kind.op()) && !index.sections.exclude(a.held, b.held)
+}
+
+fn add(tasks: &mut HashMap<(u64, u64), Task>, groups: &[Group], a: usize, b: usize) {
+    let (a, b) = if groups[a].events.len() <= groups[b].events.len() { (a, b) } else { (b, a) };
+    let places = (groups[a].place.min(groups[b].place), groups[a].place.max(groups[b].place));
+    let earliest = groups[a].events[0].max(groups[b].events[0]);
+    let task = match tasks.entry(places) {
+        Entry::Occupied(task) => task.into_mut(),
+        Entry::Vacant(free) => free.insert(Task { places, groups: Vec::new(), earliest }),
+    };
+    task.earliest = task.earliest.min(earliest);
+    task.groups.push((a as u32, b as u32));
+}
+
+/// The groups, sorted by cell.
+fn groups(index: &Index) -> Vec<Group> {
+    let (trace, threads) = (index.trace, &index.threads);
+    let touches = || {
+        let ops = trace.events.ops().iter().enumerate().filter(|(_, op)| op.touches_memory());
+        ops.map(|(at, &op)| (EventId::new(at), op))
+    };
+    // Per cell 1 + the only thread, or `SHARED`; and whether it is ever changed.
+    const SHARED: u32 = u32::MAX;
+    let mut users = vec![(0, false); index.cells.count()];
+    for (event, op) in touches() {
+        let thread = threads.thread(event) as u32 + 1;
+        for cell in index.memory.cells_of(event) {
+            let (user, changed) = &mut users[cell];
+            *user = if *user == 0 || *user == thread { thread } else { SHARED };
+            *changed |= op.writes() || op == Op::Free;
+        }
+    }
+    let mut numbers: HashMap<(usize, usize, Kind, u64, HeldId), usize> = HashMap::new();
+    let mut groups: Vec<Group> = Vec::new();
+    for (event, op) in touches() {
+        let (thread, kind, place) = (threads.thread(event), Kind::of(op), place(index, event));
+        for cell in index.memory.cells_of(event) {
+            if users[cell] != (SHARED, true) {
+                continue;
+            }
+            let held = index.sections.held_id(thread, threads.position(event));
+            let group = *numbers.entry((cell, thread, kind, place, held)).or_insert_with(|| {
+                groups.push(Group { cell, thread, kind, place, held, events: Vec::new() });
+                groups.len() - 1
+            });
+            groups[group].events.push(event);
+        }
+    }
+    groups.sort_by_key(|group| group.cell);
+    groups
+}
