@@ -101,6 +101,14 @@ impl<'t> Index<'t> {
         self.hard.memory() + self.must.memory() + self.observed.memory() + 12 * self.trace.len()
     }
 
+    /// Whether two events of different threads are neither in the hard order nor inside sections that exclude each
+    /// other.
+    pub fn is_open(&self, a: EventId, b: EventId) -> bool {
+        let Index { threads, hard, sections, .. } = self;
+        let held = |event| sections.held_id(threads.thread(event), threads.position(event));
+        !hard.reaches(threads, a, b) && !hard.reaches(threads, b, a) && !sections.exclude(held(a), held(b))
+    }
+
     #[inline]
     pub(crate) fn op(&self, event: EventId) -> Op {
         self.trace.events.ops()[event.index()]

@@ -151,15 +151,23 @@ impl Generator {
         let mut event = Event::new(ThreadId::new(thread), op, target);
         event.location = LocId(location + 1);
         if self.shape.values && op.is_access() {
-            let cell = &mut self.memory[target as usize];
             if op == Op::Write {
-                *cell = self.random.below(4) as i64;
+                self.write(target as usize);
             }
-            event.value = Some(*cell);
+            event.value = Some(self.memory[target as usize]);
             events.push(event);
         } else {
             events.push_plain(event.thread, op, target, event.location);
         }
+    }
+
+    /// Variables hold what those of programs do: counters, things that are never the same again, small states.
+    fn write(&mut self, variable: usize) {
+        self.memory[variable] = match variable % 4 {
+            0 | 1 => self.memory[variable] + 1,
+            2 => self.produced as i64,
+            _ => self.random.below(4) as i64,
+        };
     }
 
     /// A source location for an operation on something: the same thing is used from a few places.

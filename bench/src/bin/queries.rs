@@ -1,0 +1,132 @@
+//! Measures single queries of the maximal engine: how long, and which stage decides.
+//!
+//! The pairs are drawn at random from those that conflict and that neither locks nor the hard order rule out. Traces are
+//! generated, of two shapes: many locks, and many values and branches.
+//!
+//! `cargo run --release -p snag-bench --bin queries -- [--pairs N] [--most EVENTS] [--level LEVEL] [--only SHAPE]`
+
+use snag_maximal::{Answer, Index, Limits, Queries, Stage};
+use snag_schedule::{Checker, Level};
+use snag_trace::generate::{Generator, Shape};
+use snag_trace::reader::TraceReader;
+use snag_trace::{Cells, EventId, Trace};
+use std::time::Instant;
+
+/// A shape by its name, for so many events.
+fn shape(name: &str, events: usize) -> Shape {
+    let locks = Shape { events, threads: 8, locks: 12, nesting: 3, section: 4, racy: 0.05, ..Shape::default() };
+    match name {
+        "locks" => Shape { values: true, ..locks },
+        "values" => Shape { values: true, branches: 0.3, nesting: 1, locks: 4, racy: 0.2, section: 12, ..locks },
+        "threads" => Shape { values: true, threads: 16, ..locks },
+        other => panic!("unknown shape {other}"),
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((self.0 >> 33) as usize) % n
+    }
+}
+
+fn main() {
+    let (mut pairs, mut most, mut level, mut only) = (500, 1_000_000, None, None);
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let value = words.next().unwrap_or_else(|| panic!("{word} needs a value"));
+        match word.as_str() {
+            "--pairs" => pairs = value.parse().expect("--pairs needs a number"),
+            "--most" => most = value.parse().expect("--most needs a number"),
+            "--level" => level = Some(value.parse().expect("--level needs a level")),
+            "--only" => only = Some(value),
+            other => panic!("unknown option {other}"),
+        }
+    }
+    println!("| shape | events | level | set-up s | median µs | mean µs | 99 % µs | max µs | races | bounds | ideal | local | search |");
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
+    for name in ["locks", "values", "threads"] {
+        if only.as_ref().is_some_and(|only| only != name) {
+            continue;
+        }
+        for events in [1_000, 10_000, 100_000, 1_000_000] {
+            if events <= most {
+                let level = level.unwrap_or(if name == "values" { Level::Control } else { Level::Value });
+                measure(name, events, level, pairs);
+            }
+        }
+    }
+}
+
+fn measure(name: &str, events: usize, level: Level, pairs: usize) {
+    let generator = Generator::new(shape(name, events));
+    let (trace, _) = TraceReader::new(Box::new(generator), None).read_all().expect("generated traces are well formed");
+    let cells = Cells::of(&trace);
+    let started = Instant::now();
+    let index = Index::new(&trace, &cells, level);
+    let set_up = started.elapsed().as_secs_f64();
+    let checker = Checker::new(&trace, &cells);
+    let mut queries = Queries::new(&index, Limits::default());
+    let mut times = Vec::new();
+    let mut stages = [0usize; Stage::ALL.len()];
+    let mut races = 0;
+    for (a, b) in draw(&trace, &index, pairs) {
+        let started = Instant::now();
+        let (answer, stage) = queries.ask(&[a, b]);
+        times.push(started.elapsed().as_secs_f64() * 1e6);
+        stages[Stage::ALL.iter().position(|&s| s == stage).expect("a stage")] += 1;
+        match answer {
+            Answer::Possible(schedule) => {
+                races += 1;
+                if let Err(why) = checker.check_race(schedule.iter(&trace), a, b, level) {
+                    panic!("({a:?}, {b:?}) by {stage:?}: {why}");
+                }
+            }
+            Answer::Impossible => {}
+            Answer::Unknown(why) => panic!("({a:?}, {b:?}): {why:?}"),
+        }
+    }
+    times.sort_by(f64::total_cmp);
+    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+    let mean = times.iter().sum::<f64>() / times.len() as f64;
+    let share = |stage: usize| format!("{:.1} %", 100.0 * stages[stage] as f64 / times.len() as f64);
+    println!(
+        "| {name} | {events} | {level} | {set_up:.2} | {:.1} | {mean:.1} | {:.0} | {:.0} | {races} | {} | {} | {} | {} |",
+        at(0.5),
+        at(0.99),
+        at(1.0),
+        share(0),
+        share(1),
+        share(2),
+        share(3)
+    );
+}
+
+/// Pairs at random, from those that conflict and that locks and hard order leave open.
+fn draw(trace: &Trace, index: &Index, count: usize) -> Vec<(EventId, EventId)> {
+    let mut by_variable: Vec<Vec<usize>> = vec![Vec::new(); trace.tables.variable_count()];
+    for (event, op) in trace.events.ops().iter().enumerate().filter(|(_, op)| op.is_access()) {
+        let _ = op;
+        by_variable[trace.events.targets()[event] as usize].push(event);
+    }
+    let accesses: Vec<usize> = by_variable.iter().flatten().copied().collect();
+    let mut random = Random(7);
+    let mut pairs = Vec::new();
+    for _ in 0..1000 * count {
+        if pairs.len() == count {
+            break;
+        }
+        let a = accesses[random.below(accesses.len())];
+        let others = &by_variable[trace.events.targets()[a] as usize];
+        let b = others[random.below(others.len())];
+        let (a, b) = (a.min(b), a.max(b));
+        let conflict = trace.events.threads()[a] != trace.events.threads()[b]
+            && trace.events.ops()[a].conflicts(trace.events.ops()[b]);
+        if conflict && index.is_open(EventId::new(a), EventId::new(b)) {
+            pairs.push((EventId::new(a), EventId::new(b)));
+        }
+    }
+    pairs
+}
