@@ -21,6 +21,11 @@ pub(crate) struct Memory<'t> {
     /// Where the writes of each cell begin in `writes`; they are sorted by thread, then by event.
     start: Vec<u32>,
     writes: Vec<EventId>,
+    /// The writes of each cell again, those with a known value first, sorted by value, thread and event; the values;
+    /// and how many they are. Empty if the trace has no values or the level does not care.
+    by_value: Vec<EventId>,
+    values: Vec<u64>,
+    known: Vec<u32>,
     /// Where the lists of each cell begin in `lists`; each list is a thread and where its writes begin.
     list_start: Vec<u32>,
     lists: Vec<(u32, u32)>,
@@ -41,6 +46,9 @@ impl<'t> Memory<'t> {
             level,
             start: Vec::new(),
             writes: Vec::new(),
+            by_value: Vec::new(),
+            values: Vec::new(),
+            known: Vec::new(),
             list_start: Vec::new(),
             lists: Vec::new(),
             seen_start,
@@ -50,6 +58,9 @@ impl<'t> Memory<'t> {
         memory.sort_writes(threads);
         if trace.events.has_values() || !trace.tables.declarations.initial.is_empty() {
             memory.find_initial();
+            if level != Level::Writer {
+                memory.sort_by_value(threads);
+            }
         }
         memory
     }
@@ -88,6 +99,41 @@ impl<'t> Memory<'t> {
         }
         self.list_start.push(self.lists.len() as u32);
         (self.start, self.writes) = (start, writes);
+    }
+
+    fn sort_by_value(&mut self, threads: &Threads) {
+        self.values = vec![0; self.writes.len()];
+        self.by_value = vec![EventId(0); self.writes.len()];
+        let mut of_cell: Vec<(u64, u32, EventId)> = Vec::new();
+        for cell in 0..self.cells.count() {
+            let start = self.start[cell] as usize;
+            of_cell.clear();
+            for &write in &self.writes[start..self.start[cell + 1] as usize] {
+                if let Some(value) = self.value_left(Some(write), cell) {
+                    of_cell.push((value, threads.thread(write) as u32, write));
+                }
+            }
+            of_cell.sort_unstable();
+            for (at, &(value, _, write)) in of_cell.iter().enumerate() {
+                (self.values[start + at], self.by_value[start + at]) = (value, write);
+            }
+            self.known.push(of_cell.len() as u32);
+        }
+    }
+
+    /// The writes of a cell that leave a value, thread by thread. Only if some read wants that value.
+    pub fn writes_of(&self, threads: &Threads, cell: usize, value: u64) -> impl Iterator<Item = Writes<'_>> {
+        let start = self.start[cell] as usize;
+        let values = &self.values[start..start + self.known[cell] as usize];
+        let from = values.partition_point(|&other| other < value);
+        let to = from + values[from..].partition_point(|&other| other == value);
+        let mut left = &self.by_value[start + from..start + to];
+        std::iter::from_fn(move || {
+            let thread = threads.thread(*left.first()?);
+            let (events, rest) = left.split_at(left.partition_point(|&event| threads.thread(event) <= thread));
+            left = rest;
+            Some(Writes { thread, events })
+        })
     }
 
     /// The cells that an access or a free touches.

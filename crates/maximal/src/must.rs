@@ -12,7 +12,6 @@
 use crate::clock::{Builder, Clock};
 use crate::hard::Hard;
 use crate::index::Index;
-use crate::memory::Source;
 use crate::sections::{Hold, SectionId};
 use snag_schedule::Level;
 use snag_trace::{EventId, Op};
@@ -199,21 +198,26 @@ impl Sources<'_, '_> {
             self.include(write, meet);
             return true;
         }
+        let (own, value) = (threads.thread(read), memory.wanted(read, cell).expect("was asked above"));
+        let mut lists = memory.writes(cell);
+        if let (Some(only), None) = (lists.next(), lists.next())
+            && only.thread == own
+        {
+            return false;
+        }
         // Per thread the last write that must come before the read.
-        let own = threads.thread(read);
         let mut latest: Vec<EventId> = Vec::new();
         for list in memory.writes(cell) {
             let count = self.count(list.thread, own, read);
             let before = list.events.partition_point(|&w| threads.position(w) < count);
             latest.extend(before.checked_sub(1).map(|last| list.events[last]));
         }
-        let may_see = |source: Source| memory.may_see(read, cell, source);
-        if latest.is_empty() && may_see(None) {
+        if latest.is_empty() && memory.value_left(None, cell) == Some(value) {
             return false;
         }
         meet.fill(u32::MAX);
         let (mut looked_at, mut any) = (0, false);
-        for list in memory.writes(cell) {
+        for list in memory.writes_of(threads, cell, value) {
             let count = self.count(list.thread, own, read);
             let before = list.events.partition_point(|&w| threads.position(w) < count);
             for &write in &list.events[before.saturating_sub(1)..] {
@@ -224,8 +228,7 @@ impl Sources<'_, '_> {
                 if looked_at > MOST_SOURCES {
                     return false;
                 }
-                let hidden = latest.iter().any(|&other| other != write && self.reaches(write, other));
-                if hidden || !may_see(Some(write)) {
+                if latest.iter().any(|&other| other != write && self.reaches(write, other)) {
                     continue;
                 }
                 any = true;

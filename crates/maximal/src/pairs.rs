@@ -74,7 +74,7 @@ pub struct Pairs<'i, 't> {
 
 /// The place of an event in the program as a number: an event without a location is a place of its own.
 pub fn place(index: &Index, event: EventId) -> u64 {
-    match index.trace.events.locations()[event.index()] {
+    match index.trace.events.location(event.index()) {
         LocId::NONE => 1 << 32 | event.0 as u64,
         location => location.0 as u64,
     }

@@ -157,9 +157,8 @@ impl<'i, 't> Queries<'i, 't> {
     fn prefixes(&self, cut: &[u32]) -> Schedule {
         let threads = &self.index.threads;
         let ends = cut.iter().enumerate().map(|(thread, &count)| match count {
-            // Beyond all events: none is left out.
-            count if count == threads.len(thread) => EventId::new(self.index.trace.len()),
-            count => threads.event(thread, count),
+            0 => EventId(0),
+            count => EventId(threads.event(thread, count - 1).0 + 1),
         });
         Schedule::Prefixes(ends.collect())
     }

@@ -11,7 +11,7 @@
 
 use crate::cuts::{Cuts, Target};
 use crate::index::Index;
-use crate::memory::Source;
+use crate::memory::{Source, Writes};
 use crate::order::Node;
 use crate::replay::{Replay, Violation, Wishes};
 use crate::sections::SectionId;
@@ -580,39 +580,39 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
 
     fn sources(&self, read: EventId, cell: usize) -> Vec<Source> {
         let Index { threads, memory, must, .. } = self.index;
-        let own = threads.thread(read);
-        let before = must.row(read);
-        // Per thread where the writes begin that need not come before the read, and the last one that must.
-        let mut latest: Vec<EventId> = Vec::new();
-        let lists: Vec<_> = memory
+        let (own, before) = (threads.thread(read), must.row(read));
+        // Of a thread's writes how many come before the read in any case.
+        let settled = |list: &Writes| {
+            let count = if list.thread == own { threads.position(read) } else { before[list.thread] };
+            list.events.partition_point(|&w| threads.position(w) < count || w < self.target.base)
+        };
+        let latest: Vec<EventId> = memory
             .writes(cell)
-            .map(|list| {
-                let count = if list.thread == own { threads.position(read) } else { before[list.thread] };
-                let must = list.events.partition_point(|&w| threads.position(w) < count || w < self.target.base);
-                latest.extend(must.checked_sub(1).map(|last| list.events[last]));
-                let after = must_end(self, read, list.thread);
-                let end = list.events.partition_point(|&w| threads.position(w) < after);
-                (list, must.saturating_sub(1), end)
-            })
+            .filter_map(|list| settled(&list).checked_sub(1).map(|last| list.events[last]))
             .collect();
+        let possible = |write: EventId| {
+            let hidden = |other: &EventId| *other != write && self.settled(write, *other) == Some(true);
+            !latest.iter().any(hidden)
+        };
+        let seen = memory.seen(read, cell);
         let mut sources = Vec::new();
-        for (list, from, end) in lists {
-            for &write in &list.events[from..end.max(from)] {
-                let hidden = |other: &EventId| *other != write && self.settled(write, *other) == Some(true);
-                if !latest.iter().any(hidden) && memory.may_see(read, cell, Some(write)) {
-                    sources.push(Some(write));
-                }
+        let wanted = memory.wanted(read, cell);
+        if let Some(value) = wanted {
+            for list in memory.writes_of(threads, cell, value) {
+                // From here on they must follow the read or cannot happen.
+                let after = self.cuts.most[list.thread].min(must.first_after(threads, read, list.thread));
+                let end = list.events.partition_point(|&w| threads.position(w) < after);
+                let from = settled(&list).saturating_sub(1).min(end);
+                sources.extend(list.events[from..end].iter().copied().filter(|&w| possible(w)).map(Some));
             }
+        } else if let Some(write) = seen
+            && possible(write)
+        {
+            sources.push(Some(write));
         }
         if latest.is_empty() && memory.may_see(read, cell, None) {
             sources.push(None);
         }
         sources
     }
-}
-
-/// The position in a thread from which on events cannot come before a read: they must follow it or cannot happen.
-fn must_end(search: &Search, read: EventId, thread: usize) -> u32 {
-    let Index { threads, must, .. } = search.index;
-    search.cuts.most[thread].min(must.first_after(threads, read, thread))
 }

@@ -46,12 +46,6 @@ impl Threads {
         &self.events[self.start[thread] as usize..self.start[thread + 1] as usize]
     }
 
-    /// How many events a thread has.
-    #[inline]
-    pub fn len(&self, thread: usize) -> u32 {
-        self.start[thread + 1] - self.start[thread]
-    }
-
     /// The event of a thread at a position.
     #[inline]
     pub fn event(&self, thread: usize, position: u32) -> EventId {
