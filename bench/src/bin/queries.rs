@@ -45,7 +45,9 @@ fn main() {
             other => panic!("unknown option {other}"),
         }
     }
-    println!("| shape | events | level | set-up s | median µs | mean µs | 99 % µs | max µs | races | bounds | ideal | local | search |");
+    println!(
+        "| shape | events | level | set-up s | median µs | mean µs | 99 % µs | max µs | races | bounds | ideal | local | search |"
+    );
     println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
     for name in ["locks", "values", "threads"] {
         if only.as_ref().is_some_and(|only| only != name) {

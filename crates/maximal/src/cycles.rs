@@ -1,215 +1,189 @@
-//! Which deadlocks to ask about: cycles of acquires, each waiting for a lock that the next one's thread holds.
+//! Which deadlocks to ask about: sets of acquires, each waiting for a lock that the next one's thread holds.
 //!
-//! Acquires are grouped by thread, lock and locks held; a cycle of groups stands for all deadlocks of acquires from
-//! these groups. Locks held in common (guards) and reader locks rule out cycles here already. Only smallest cycles are
-//! looked at: none of whose members waits for another one but the next.
+//! An acquire matters only if the lock it wants leads back, in the graph of locks acquired while others are held, to one that
+//! its thread holds; a program that takes its locks in order has none. From each such acquire the cycles are followed
+//! in which it is the earliest: through acquires inside sections on the wanted lock that the must order leaves open, of
+//! threads that hold no lock in common (guards) and with readers not in each other's way. Only smallest cycles count: no
+//! member waits for another one but the next.
+//!
+//! Cost: what the must order leaves open; [`MOST_STEPS`] for each acquire bound it where threads hardly meet.
 
 use crate::index::Index;
-use crate::pairs::place;
 use crate::sections::{HeldId, Hold};
-use snag_trace::{EventId, Op};
-use std::collections::{BTreeMap, HashMap};
+use snag_trace::{EventId, LockId, Op};
+use std::collections::{HashMap, HashSet};
 
-/// More steps than this are not spent on finding cycles.
-const MOST_STEPS: usize = 2_000_000;
+/// So many acquires are looked at for each earliest one.
+const MOST_STEPS: usize = 20_000;
+/// So many earliest acquires make a task.
+const TASK: usize = 16;
 
-/// Acquires that locks do not tell apart.
-struct Group {
+/// An acquire that may be part of a deadlock.
+struct Acquire {
+    event: EventId,
     thread: usize,
     wanted: Hold,
     held: HeldId,
-    events: Vec<EventId>,
 }
 
-/// Deadlocks at the same places in the program.
-pub struct CycleTask {
-    /// The places of the acquires, sorted.
-    pub places: Vec<u64>,
-    cycles: Vec<Vec<u32>>,
-}
-
-/// All cycles of acquires that may be deadlocks.
+/// All sets of acquires that may be deadlocks.
 pub struct Cycles<'i, 't> {
     index: &'i Index<'t>,
-    groups: Vec<Group>,
-    /// One per set of places.
-    pub tasks: Vec<CycleTask>,
-    /// All cycles were found.
-    pub complete: bool,
+    /// In the order of the trace.
+    acquires: Vec<Acquire>,
+    /// Per hold and thread the acquires in which the thread holds like that.
+    under: HashMap<Hold, Vec<(usize, Vec<u32>)>>,
 }
+
+/// What is told about each set of acquires; it says whether to go on.
+pub type Visit<'v> = dyn FnMut(&[EventId]) -> bool + 'v;
 
 impl<'i, 't> Cycles<'i, 't> {
-    /// Finds the cycles of a trace.
+    /// Finds the acquires of a trace that matter.
     pub fn of(index: &'i Index<'t>) -> Cycles<'i, 't> {
-        let groups = groups(index);
-        let mut search = CycleSearch { index, groups: &groups, waits_for: Vec::new(), found: Vec::new(), steps: 0 };
-        search.run();
-        let (found, complete) = (search.found, search.steps < MOST_STEPS);
-        let mut tasks: BTreeMap<Vec<u64>, Vec<Vec<u32>>> = BTreeMap::new();
-        for cycle in found {
-            let mut places: Vec<u64> = cycle.iter().map(|&g| place(index, groups[g as usize].events[0])).collect();
-            places.sort_unstable();
-            tasks.entry(places).or_default().push(cycle);
-        }
-        let tasks = tasks.into_iter().map(|(places, cycles)| CycleTask { places, cycles }).collect();
-        Cycles { index, groups, tasks, complete }
-    }
-
-    /// The sets of acquires of a task of which no two are ordered.
-    pub fn of_task<'p>(&'p self, task: &'p CycleTask) -> impl Iterator<Item = Vec<EventId>> + 'p {
-        task.cycles.iter().flat_map(|cycle| Tuples::new(self, cycle))
-    }
-
-    /// Whether two acquires are ordered, so that they cannot both be pending.
-    fn ordered(&self, a: EventId, b: EventId) -> bool {
-        let Index { threads, must, .. } = self.index;
-        let before = |a: EventId, b: EventId| {
-            threads.previous(b).is_some_and(|b| must.row(b)[threads.thread(a)] > threads.position(a))
-        };
-        before(a, b) || before(b, a)
-    }
-}
-
-/// All ways to pick an unordered acquire from each group of a cycle, like the digits of a number.
-struct Tuples<'p, 'i, 't> {
-    cycles: &'p Cycles<'i, 't>,
-    cycle: &'p [u32],
-    /// The acquire picked from each group, by its number in the group.
-    picked: Vec<usize>,
-    started: bool,
-}
-
-impl<'p, 'i, 't> Tuples<'p, 'i, 't> {
-    fn new(cycles: &'p Cycles<'i, 't>, cycle: &'p [u32]) -> Self {
-        Tuples { cycles, cycle, picked: Vec::new(), started: false }
-    }
-
-    fn event(&self, member: usize, number: usize) -> Option<EventId> {
-        self.cycles.groups[self.cycle[member] as usize].events.get(number).copied()
-    }
-
-    /// Picks the next acquire of the last group, or backs up; until all groups have one, or there is nothing left.
-    fn advance(&mut self) -> bool {
-        let mut from = match self.started {
-            true => match self.picked.pop() {
-                Some(last) => last + 1,
-                None => return false,
-            },
-            false => 0,
-        };
-        self.started = true;
-        loop {
-            let member = self.picked.len();
-            let fits = |number: &usize| {
-                let event = self.event(member, *number).expect("the range ends with the group");
-                let mut others = self.picked.iter().enumerate();
-                others.all(|(other, &n)| !self.cycles.ordered(self.event(other, n).expect("was picked"), event))
-            };
-            let count = self.cycles.groups[self.cycle[member] as usize].events.len();
-            match (from..count).find(fits) {
-                Some(number) => {
-                    self.picked.push(number);
-                    if self.picked.len() == self.cycle.len() {
-                        return true;
-                    }
-                    from = 0;
+        let mut acquires = nested_acquires(index);
+        let knots = Knots::of(index, &acquires);
+        acquires.retain(|acquire| {
+            let mut held = index.sections.set(acquire.held).iter();
+            held.any(|hold| knots.tied(hold.lock, acquire.wanted.lock))
+        });
+        let mut under: HashMap<Hold, Vec<(usize, Vec<u32>)>> = HashMap::new();
+        for (number, acquire) in acquires.iter().enumerate() {
+            for &hold in index.sections.set(acquire.held) {
+                let lists = under.entry(hold).or_default();
+                match lists.iter_mut().find(|(thread, _)| *thread == acquire.thread) {
+                    Some((_, list)) => list.push(number as u32),
+                    None => lists.push((acquire.thread, vec![number as u32])),
                 }
-                None => match self.picked.pop() {
-                    Some(last) => from = last + 1,
-                    None => return false,
-                },
             }
         }
-    }
-}
-
-impl Iterator for Tuples<'_, '_, '_> {
-    type Item = Vec<EventId>;
-
-    fn next(&mut self) -> Option<Vec<EventId>> {
-        if !self.advance() {
-            return None;
-        }
-        let events = self.picked.iter().enumerate().map(|(member, &number)| self.event(member, number));
-        events.collect()
-    }
-}
-
-/// Looks for cycles from each group, through later groups only: so each cycle is found once.
-struct CycleSearch<'s, 'i, 't> {
-    index: &'i Index<'t>,
-    groups: &'s [Group],
-    /// The groups each group may wait for.
-    waits_for: Vec<Vec<u32>>,
-    found: Vec<Vec<u32>>,
-    steps: usize,
-}
-
-impl CycleSearch<'_, '_, '_> {
-    fn run(&mut self) {
-        let mut holding: HashMap<(u32, bool), Vec<u32>> = HashMap::new();
-        for (number, group) in self.groups.iter().enumerate() {
-            for hold in self.index.sections.set(group.held) {
-                holding.entry((hold.lock.0, hold.shared)).or_default().push(number as u32);
-            }
-        }
-        for group in self.groups {
-            let exclusive = holding.get(&(group.wanted.lock.0, false)).into_iter().flatten();
-            let shared = holding.get(&(group.wanted.lock.0, true)).filter(|_| !group.wanted.shared).into_iter().flatten();
-            let mut others: Vec<u32> = exclusive.chain(shared).copied().collect();
-            others.retain(|&other| self.groups[other as usize].thread != group.thread);
-            others.sort_unstable();
-            others.dedup();
-            self.waits_for.push(others);
-        }
-        for start in 0..self.groups.len() as u32 {
-            self.extend(&mut vec![start]);
-        }
+        Cycles { index, acquires, under }
     }
 
+    /// How many tasks there are; they can be worked on in any order.
+    pub fn tasks(&self) -> usize {
+        self.acquires.len().div_ceil(TASK)
+    }
+
+    /// The locks that these acquires want, sorted.
+    pub fn locks(&self, events: &[EventId]) -> Vec<LockId> {
+        let wanted = |&event: &EventId| {
+            let section = self.index.sections.of_event(event).expect("begins a section");
+            self.index.sections.get(section).lock
+        };
+        let mut locks: Vec<LockId> = events.iter().map(wanted).collect();
+        locks.sort_unstable();
+        locks
+    }
+
+    /// Visits the sets of acquires of a task. False if there were too many, or the visitor had enough.
+    pub fn visit(&self, task: usize, visit: &mut Visit) -> bool {
+        let last = self.acquires.len().min((task + 1) * TASK);
+        (task * TASK..last).all(|start| {
+            let mut walk = Walk { cycles: self, path: vec![start as u32], steps: 0, stopped: false };
+            walk.extend(visit);
+            !walk.stopped
+        })
+    }
+
+    fn get(&self, number: u32) -> &Acquire {
+        &self.acquires[number as usize]
+    }
+
+    /// Whether one acquire waits for a lock that the thread of another one holds there.
     fn waits(&self, a: u32, b: u32) -> bool {
-        self.waits_for[a as usize].binary_search(&b).is_ok()
+        let held = self.index.sections.set(self.get(b).held);
+        held.iter().any(|hold| hold.excludes(self.get(a).wanted))
     }
 
-    fn extend(&mut self, path: &mut Vec<u32>) {
-        self.steps += 1;
-        if self.steps >= MOST_STEPS {
+    /// Whether two acquires can be pending at once, as far as threads, locks and must order go.
+    fn compatible(&self, a: u32, b: u32) -> bool {
+        let Index { threads, must, sections, .. } = self.index;
+        let (a, b) = (self.get(a), self.get(b));
+        let before = |a: &Acquire, b: &Acquire| {
+            threads.previous(b.event).is_some_and(|p| must.row(p)[a.thread] > threads.position(a.event))
+        };
+        a.thread != b.thread && !before(a, b) && !before(b, a) && !sections.exclude(a.held, b.held)
+    }
+}
+
+/// Follows the cycles from one acquire.
+struct Walk<'c, 'i, 't> {
+    cycles: &'c Cycles<'i, 't>,
+    path: Vec<u32>,
+    steps: usize,
+    stopped: bool,
+}
+
+impl Walk<'_, '_, '_> {
+    fn extend(&mut self, visit: &mut Visit) {
+        let cycles = self.cycles;
+        let last = cycles.get(self.path[self.path.len() - 1]);
+        let exclusive = Hold { lock: last.wanted.lock, shared: false };
+        let shared = Hold { lock: last.wanted.lock, shared: true };
+        let ways = if last.wanted.shared { &[exclusive][..] } else { &[exclusive, shared][..] };
+        let mut seen: Vec<u32> = Vec::new();
+        for (thread, list) in ways.iter().filter_map(|hold| cycles.under.get(hold)).flatten() {
+            if *thread == last.thread {
+                continue;
+            }
+            for &next in self.open(last, *thread, list) {
+                self.steps += 1;
+                self.stopped |= self.steps > MOST_STEPS;
+                if self.stopped {
+                    return;
+                }
+                // Held in both ways, it is in two lists.
+                if next > self.path[0] && !seen.contains(&next) {
+                    if ways.len() > 1 && cycles.index.sections.set(cycles.get(next).held).len() > 1 {
+                        seen.push(next);
+                    }
+                    self.step(next, visit);
+                }
+            }
+        }
+    }
+
+    /// The acquires of a list that the must order does not put before or after one.
+    fn open<'l>(&self, acquire: &Acquire, thread: usize, list: &'l [u32]) -> &'l [u32] {
+        let Index { threads, must, .. } = self.cycles.index;
+        let event = |&number: &u32| self.cycles.get(number).event;
+        let before = threads.previous(acquire.event).map_or(0, |previous| must.row(previous)[thread]);
+        let low = list.partition_point(|number| threads.position(event(number)) < before);
+        let position = threads.position(acquire.event);
+        let follows = |number: &u32| {
+            threads.previous(event(number)).is_some_and(|previous| must.row(previous)[acquire.thread] > position)
+        };
+        let high = list.partition_point(|number| !follows(number));
+        &list[low..high.max(low)]
+    }
+
+    fn step(&mut self, next: u32, visit: &mut Visit) {
+        let cycles = self.cycles;
+        let (start, inner) = (self.path[0], &self.path[1..]);
+        if !self.path.iter().all(|&member| cycles.compatible(member, next)) {
             return;
         }
-        let (start, last) = (path[0], path[path.len() - 1]);
-        for at in 0..self.waits_for[last as usize].len() {
-            let next = self.waits_for[last as usize][at];
-            if next <= start || !path.iter().all(|&member| self.compatible(member, next)) {
-                continue;
-            }
-            // A smaller cycle inside: found by itself.
-            let inner = &path[1..];
-            let shortcut = inner.iter().any(|&member| self.waits(next, member))
-                || path[..path.len() - 1].iter().any(|&member| self.waits(member, next));
-            if shortcut {
-                continue;
-            }
-            path.push(next);
-            match self.waits(next, start) {
-                true => self.found.push(path.clone()),
-                false => self.extend(path),
-            }
-            path.pop();
+        // With one of these there is a smaller cycle inside, which is found by itself.
+        let shortcut = inner.iter().any(|&member| cycles.waits(next, member))
+            || self.path[..self.path.len() - 1].iter().any(|&member| cycles.waits(member, next));
+        if shortcut {
+            return;
         }
-    }
-
-    /// Whether acquires of two groups can be pending at once: other threads, and no lock held by both.
-    fn compatible(&self, a: u32, b: u32) -> bool {
-        let (a, b) = (&self.groups[a as usize], &self.groups[b as usize]);
-        a.thread != b.thread && !self.index.sections.exclude(a.held, b.held)
+        self.path.push(next);
+        if cycles.waits(next, start) {
+            let events: Vec<EventId> = self.path.iter().map(|&member| cycles.get(member).event).collect();
+            self.stopped |= !visit(&events);
+        } else {
+            self.extend(visit);
+        }
+        self.path.pop();
     }
 }
 
 /// Acquires that begin a section while something is held.
-fn groups(index: &Index) -> Vec<Group> {
-    let threads = &index.threads;
-    let mut numbers: HashMap<(usize, Hold, HeldId, u64), usize> = HashMap::new();
-    let mut groups: Vec<Group> = Vec::new();
+fn nested_acquires(index: &Index) -> Vec<Acquire> {
+    let mut acquires = Vec::new();
     for (at, &op) in index.trace.events.ops().iter().enumerate() {
         if !matches!(op, Op::Acquire | Op::ReadAcquire | Op::WaitEnd) {
             continue;
@@ -217,17 +191,75 @@ fn groups(index: &Index) -> Vec<Group> {
         let event = EventId::new(at);
         let Some(section) = index.sections.of_event(event) else { continue };
         let section = index.sections.get(section);
-        let (thread, wanted) = (section.thread, Hold { lock: section.lock, shared: section.shared });
-        let held = index.sections.held_id(thread, threads.position(event));
-        if index.sections.set(held).is_empty() {
-            continue;
+        let held = index.sections.held_id(section.thread, index.threads.position(event));
+        if !index.sections.set(held).is_empty() {
+            let wanted = Hold { lock: section.lock, shared: section.shared };
+            acquires.push(Acquire { event, thread: section.thread, wanted, held });
         }
-        let key = (thread, wanted, held, place(index, event));
-        let group = *numbers.entry(key).or_insert_with(|| {
-            groups.push(Group { thread, wanted, held, events: Vec::new() });
-            groups.len() - 1
-        });
-        groups[group].events.push(event);
     }
-    groups
+    acquires
+}
+
+/// Locks that lead to each other in the graph of locks acquired while others are held.
+struct Knots {
+    /// The number of each lock's knot.
+    of_lock: Vec<u32>,
+}
+
+impl Knots {
+    fn of(index: &Index, acquires: &[Acquire]) -> Knots {
+        let locks = index.trace.tables.lock_count();
+        let mut edges: HashSet<(u32, u32)> = HashSet::new();
+        for acquire in acquires {
+            for hold in index.sections.set(acquire.held) {
+                edges.insert((hold.lock.0, acquire.wanted.lock.0));
+            }
+        }
+        let mut out: Vec<Vec<u32>> = vec![Vec::new(); locks];
+        let mut into: Vec<Vec<u32>> = vec![Vec::new(); locks];
+        for (from, to) in edges {
+            out[from as usize].push(to);
+            into[to as usize].push(from);
+        }
+        // Kosaraju: what can be reached backwards, in the reverse of the order in which forward walks end.
+        let mut order = Vec::new();
+        let mut seen = vec![false; locks];
+        for lock in 0..locks as u32 {
+            visit_from(lock, &out, &mut seen, &mut order);
+        }
+        let mut of_lock = vec![0; locks];
+        let mut seen = vec![false; locks];
+        for (knot, &lock) in order.iter().rev().enumerate() {
+            let mut members = Vec::new();
+            visit_from(lock, &into, &mut seen, &mut members);
+            members.iter().for_each(|&member| of_lock[member as usize] = knot as u32);
+        }
+        Knots { of_lock }
+    }
+
+    fn tied(&self, a: LockId, b: LockId) -> bool {
+        self.of_lock[a.index()] == self.of_lock[b.index()]
+    }
+}
+
+/// Appends what can be reached and was not seen, in the order in which walks end.
+fn visit_from(start: u32, next: &[Vec<u32>], seen: &mut [bool], order: &mut Vec<u32>) {
+    if std::mem::replace(&mut seen[start as usize], true) {
+        return;
+    }
+    let mut path = vec![(start, 0)];
+    while let Some((node, at)) = path.last_mut() {
+        match next[*node as usize].get(*at) {
+            Some(&other) => {
+                *at += 1;
+                if !std::mem::replace(&mut seen[other as usize], true) {
+                    path.push((other, 0));
+                }
+            }
+            None => {
+                order.push(*node);
+                path.pop();
+            }
+        }
+    }
 }

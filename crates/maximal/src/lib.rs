@@ -26,9 +26,9 @@ mod sections;
 mod solver;
 mod threads;
 
-pub use cycles::{CycleTask, Cycles};
+pub use cycles::{Cycles, Visit};
 pub use index::Index;
-pub use pairs::{Pairs, Task, place};
+pub use pairs::{Pairs, Task};
 pub use query::{Answer, Limits, Queries, Stage, Undecided};
 pub use search::Effort;
 pub use solver::Stop;

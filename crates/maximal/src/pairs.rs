@@ -48,44 +48,45 @@ struct Group {
     cell: usize,
     thread: usize,
     kind: Kind,
-    place: u64,
+    location: LocId,
     held: HeldId,
     /// In the order of the trace.
     events: Vec<EventId>,
 }
 
-/// The pairs of accesses that share a pair of places in the program.
+/// The pairs of accesses that share a pair of locations.
 pub struct Task {
-    /// The places, the smaller number first.
-    pub places: (u64, u64),
+    /// The locations, the smaller number first.
+    locations: (LocId, LocId),
     /// Pairs of groups; the smaller one first.
     groups: Vec<(u32, u32)>,
     /// The earliest event of all.
     earliest: EventId,
 }
 
+impl Task {
+    /// Whether each pair of events is a finding of its own: where no location is known, the event stands in.
+    pub fn is_about_events(&self) -> bool {
+        self.locations.0 == LocId::NONE
+    }
+}
+
 /// All pairs of a trace that may be races.
 pub struct Pairs<'i, 't> {
     index: &'i Index<'t>,
+    /// Only pairs inside windows of so many events.
+    window: Option<usize>,
     groups: Vec<Group>,
     /// One per pair of places, in the order of their first events.
     pub tasks: Vec<Task>,
 }
 
-/// The place of an event in the program as a number: an event without a location is a place of its own.
-pub fn place(index: &Index, event: EventId) -> u64 {
-    match index.trace.events.location(event.index()) {
-        LocId::NONE => 1 << 32 | event.0 as u64,
-        location => location.0 as u64,
-    }
-}
-
 impl<'i, 't> Pairs<'i, 't> {
     /// Groups the accesses of a trace. Those of cells that only one thread touches, or that nobody changes, are left
     /// out.
-    pub fn of(index: &'i Index<'t>) -> Pairs<'i, 't> {
+    pub fn of(index: &'i Index<'t>, window: Option<usize>) -> Pairs<'i, 't> {
         let groups = groups(index);
-        let mut tasks: HashMap<(u64, u64), Task> = HashMap::new();
+        let mut tasks: HashMap<(LocId, LocId), Task> = HashMap::new();
         let mut from = 0;
         while from < groups.len() {
             let cell = groups[from].cell;
@@ -100,8 +101,8 @@ impl<'i, 't> Pairs<'i, 't> {
             from = to;
         }
         let mut tasks: Vec<Task> = tasks.into_values().collect();
-        tasks.sort_unstable_by_key(|task| (task.earliest, task.places));
-        Pairs { index, groups, tasks }
+        tasks.sort_unstable_by_key(|task| (task.earliest, task.locations));
+        Pairs { index, window, groups, tasks }
     }
 
     /// The pairs of a task that are not ordered, nearest first: of every access the nearest one, then of every access the
@@ -138,6 +139,13 @@ impl<'i, 't> Pairs<'i, 't> {
         })
     }
 
+    /// Where the window of an event begins and ends, if there are windows.
+    pub fn window_of(&self, event: EventId) -> Option<(EventId, EventId)> {
+        let size = self.window?;
+        let start = event.index() / size * size;
+        Some((EventId::new(start), EventId::new(start.saturating_add(size).min(self.index.trace.len()))))
+    }
+
     /// Accesses that share several cells are a pair only at the first of them.
     fn meet_first_at(&self, a: EventId, b: EventId, cell: usize) -> bool {
         let cells = |event| self.index.memory.cells_of(event).start;
@@ -157,6 +165,13 @@ impl<'i, 't> Pairs<'i, 't> {
                 previous.is_some_and(|previous| must.row(previous)[one.thread] > threads.position(event))
             };
             let high = other.events.partition_point(|e| !follows(e));
+            let (low, high) = match self.window_of(event) {
+                None => (low, high),
+                Some((from, to)) => (
+                    low.max(other.events.partition_point(|&e| e < from)),
+                    high.min(other.events.partition_point(|&e| e < to)),
+                ),
+            };
             let middle = other.events.partition_point(|&e| e < event).clamp(low, high.max(low));
             (low < high).then_some(Walk { event, other: b, low, down: middle, up: middle, high })
         })
@@ -198,13 +213,14 @@ fn candidates(index: &Index, a: &Group, b: &Group) -> bool {
     a.thread != b.thread && a.kind.op().conflicts(b.kind.op()) && !index.sections.exclude(a.held, b.held)
 }
 
-fn add(tasks: &mut HashMap<(u64, u64), Task>, groups: &[Group], a: usize, b: usize) {
+fn add(tasks: &mut HashMap<(LocId, LocId), Task>, groups: &[Group], a: usize, b: usize) {
     let (a, b) = if groups[a].events.len() <= groups[b].events.len() { (a, b) } else { (b, a) };
-    let places = (groups[a].place.min(groups[b].place), groups[a].place.max(groups[b].place));
+    let (one, other) = (groups[a].location, groups[b].location);
+    let locations = (one.min(other), one.max(other));
     let earliest = groups[a].events[0].max(groups[b].events[0]);
-    let task = match tasks.entry(places) {
+    let task = match tasks.entry(locations) {
         Entry::Occupied(task) => task.into_mut(),
-        Entry::Vacant(free) => free.insert(Task { places, groups: Vec::new(), earliest }),
+        Entry::Vacant(free) => free.insert(Task { locations, groups: Vec::new(), earliest }),
     };
     task.earliest = task.earliest.min(earliest);
     task.groups.push((a as u32, b as u32));
@@ -228,17 +244,18 @@ fn groups(index: &Index) -> Vec<Group> {
             *changed |= op.writes() || op == Op::Free;
         }
     }
-    let mut numbers: HashMap<(usize, usize, Kind, u64, HeldId), usize> = HashMap::new();
+    let mut numbers: HashMap<(usize, usize, Kind, LocId, HeldId), usize> = HashMap::new();
     let mut groups: Vec<Group> = Vec::new();
     for (event, op) in touches() {
-        let (thread, kind, place) = (threads.thread(event), Kind::of(op), place(index, event));
+        let (thread, kind) = (threads.thread(event), Kind::of(op));
+        let location = trace.events.location(event.index());
         for cell in index.memory.cells_of(event) {
             if users[cell] != (SHARED, true) {
                 continue;
             }
             let held = index.sections.held_id(thread, threads.position(event));
-            let group = *numbers.entry((cell, thread, kind, place, held)).or_insert_with(|| {
-                groups.push(Group { cell, thread, kind, place, held, events: Vec::new() });
+            let group = *numbers.entry((cell, thread, kind, location, held)).or_insert_with(|| {
+                groups.push(Group { cell, thread, kind, location, held, events: Vec::new() });
                 groups.len() - 1
             });
             groups[group].events.push(event);

@@ -7,6 +7,7 @@
 
 use crate::analysis::{Analysis, Candidate, Engine, EngineReport, Options, Progress, Race};
 use crate::held::held_locks;
+use crate::maximal::key;
 use crate::memory::peak_memory;
 use snag_orders::{Found, Limits, LocationPair, Order, Variant, Warnings};
 use snag_schedule::{Checker, Level, Schedule};
@@ -33,9 +34,12 @@ pub fn analyse(trace: &Trace, options: &Options, progress: &dyn Progress) -> Ana
     };
     let mut engines: Vec<Engine> = Vec::new();
     for &engine in &options.engines {
-        let engine = if engine == Engine::Auto { Engine::Shb } else { engine };
-        if !engines.contains(&engine) {
-            engines.push(engine);
+        // What is cheap first; then all that is left.
+        let parts: &[Engine] = if engine == Engine::Auto { &[Engine::Shb, Engine::Auto] } else { &[engine] };
+        for part in parts {
+            if !engines.contains(part) {
+                engines.push(*part);
+            }
         }
     }
     for engine in engines {
@@ -69,8 +73,10 @@ impl<'a> Work<'a> {
         let order = match engine {
             Engine::Hb | Engine::HbVc => Order::Hb,
             Engine::Fhb => Order::Fhb,
-            Engine::Shb | Engine::ShbVc | Engine::Auto => Order::Shb,
+            Engine::Shb | Engine::ShbVc => Order::Shb,
             Engine::Wcp | Engine::Cp => return self.causal(engine, started),
+            Engine::Mc => return self.maximal(Engine::Mc, None, &HashSet::new()),
+            Engine::Auto => return self.rest(),
             Engine::Lockset => return self.lockset(started),
         };
         let variant = match engine {
@@ -102,6 +108,7 @@ impl<'a> Work<'a> {
         }
         self.analysis.engines.push(EngineReport {
             engine,
+            beyond: None,
             seconds: started.elapsed().as_secs_f64(),
             events_per_second: warnings.done as f64 / first_pass.as_secs_f64().max(1e-9),
             peak_memory_bytes: peak_memory().max(warnings.memory as u64),
@@ -110,6 +117,16 @@ impl<'a> Work<'a> {
             complete,
             reduction: None,
         });
+    }
+
+    /// What SHB has left open, by the maximal engine.
+    fn rest(&mut self) {
+        if self.analysis.engines.iter().any(|report| report.engine == Engine::Mc) {
+            return;
+        }
+        let by_shb = self.analysis.races.iter().filter(|race| race.engine == Engine::Shb);
+        let proved = by_shb.map(|race| key(self.trace, race.first, race.second, self.options.all_pairs)).collect();
+        self.maximal(Engine::Mc, Some(Engine::Shb), &proved);
     }
 
     /// The warnings and pairs of an order. Naming what was found takes no longer
@@ -228,7 +245,13 @@ impl<'a> Work<'a> {
     }
 
     /// Proved claims become races, the others candidates if anyone wants them.
-    fn file(&mut self, engine: Engine, level: Level, claims: Vec<Claim>, verdicts: Vec<Option<Result<(), String>>>) {
+    pub(crate) fn file(
+        &mut self,
+        engine: Engine,
+        level: Level,
+        claims: Vec<Claim>,
+        verdicts: Vec<Option<Result<(), String>>>,
+    ) {
         let events = claims.iter().flat_map(|c| [c.pair.first, c.pair.second]).collect();
         let mut held = held_locks(self.trace, events);
         let mut locks = |event: EventId| held.get_mut(&event).cloned().unwrap_or_default();
@@ -271,6 +294,7 @@ impl<'a> Work<'a> {
         }
         self.analysis.engines.push(EngineReport {
             engine: Engine::Lockset,
+            beyond: None,
             seconds,
             events_per_second: self.trace.len() as f64 / seconds.max(1e-9),
             peak_memory_bytes: peak_memory(),
@@ -287,7 +311,7 @@ impl<'a> Work<'a> {
 }
 
 /// Whether the budget is used up or the user wants to stop.
-fn late(progress: &dyn Progress, deadline: Option<Instant>) -> impl Fn() -> bool + Sync + Copy + '_ {
+pub(crate) fn late(progress: &dyn Progress, deadline: Option<Instant>) -> impl Fn() -> bool + Sync + Copy + '_ {
     move || progress.cancelled() || deadline.is_some_and(|deadline| Instant::now() >= deadline)
 }
 

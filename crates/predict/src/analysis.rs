@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The engines that exist. Adding one is a line here and a line in [`Engine::ALL`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Engine {
-    /// Whatever finds most: today SHB.
+    /// Whatever finds most: SHB, and the maximal engine for what that leaves open.
     Auto,
     /// Happens-before, with epochs.
     Hb,
@@ -23,11 +23,13 @@ pub enum Engine {
     Cp,
     /// Eraser's locksets.
     Lockset,
+    /// Maximal causality: all that the trace can prove.
+    Mc,
 }
 
 impl Engine {
     /// Every engine.
-    pub const ALL: [Engine; 9] = [
+    pub const ALL: [Engine; 10] = [
         Engine::Auto,
         Engine::Hb,
         Engine::HbVc,
@@ -37,6 +39,7 @@ impl Engine {
         Engine::Wcp,
         Engine::Cp,
         Engine::Lockset,
+        Engine::Mc,
     ];
 
     /// Its name on the command line and in machine output.
@@ -51,6 +54,7 @@ impl Engine {
             Engine::Wcp => "wcp",
             Engine::Cp => "cp",
             Engine::Lockset => "lockset",
+            Engine::Mc => "mc",
         }
     }
 
@@ -189,6 +193,8 @@ pub struct Candidate {
 pub struct EngineReport {
     /// Which one.
     pub engine: Engine,
+    /// It looked only for what this engine had not proved before it.
+    pub beyond: Option<Engine>,
     /// Time for the engine's own passes and the proofs.
     pub seconds: f64,
     /// Events per second of the engine's own first pass.

@@ -8,6 +8,7 @@ mod analyse;
 mod analysis;
 mod causal;
 mod held;
+mod maximal;
 mod memory;
 
 pub use analyse::analyse;

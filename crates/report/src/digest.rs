@@ -90,10 +90,13 @@ pub fn digest(trace: &Trace, witness: &Schedule, goal: &Goal) -> Vec<Row> {
 /// The events of a witness from the last to the first.
 fn backwards<'a>(trace: &'a Trace, witness: &'a Schedule) -> Backwards<'a> {
     match witness {
-        Schedule::List(events) => Backwards { threads: &[], ends: &[], rest: events },
+        Schedule::List(events) => Backwards { threads: &[], ends: &[], rest: events, observed: 0 },
+        Schedule::Continued { as_observed, then } => {
+            Backwards { threads: &[], ends: &[], rest: then, observed: as_observed.0 }
+        }
         Schedule::Prefixes(ends) => {
             let last = ends.iter().map(|end| end.index()).max().unwrap_or(0);
-            Backwards { threads: &trace.events.threads()[..last], ends, rest: &[] }
+            Backwards { threads: &trace.events.threads()[..last], ends, rest: &[], observed: 0 }
         }
     }
 }
@@ -102,8 +105,10 @@ struct Backwards<'a> {
     /// Threads of the events before the one that was handed out last, if the witness is made of prefixes.
     threads: &'a [ThreadId],
     ends: &'a [EventId],
-    /// What was not handed out yet, if the witness is a list.
+    /// What was not handed out yet, if the witness is or ends with a list.
     rest: &'a [EventId],
+    /// How many events of the trace come before the list.
+    observed: u32,
 }
 
 impl Iterator for Backwards<'_> {
@@ -117,15 +122,18 @@ impl Iterator for Backwards<'_> {
                 return Some(event);
             }
         }
-        let (event, before) = self.rest.split_last()?;
-        self.rest = before;
-        Some(*event)
+        if let Some((event, before)) = self.rest.split_last() {
+            self.rest = before;
+            return Some(*event);
+        }
+        self.observed = self.observed.checked_sub(1)?;
+        Some(EventId(self.observed))
     }
 
     fn count(self) -> usize {
         // Without a branch per event.
         let inside = |(i, thread): (usize, &ThreadId)| (EventId::new(i) < self.ends[thread.index()]) as usize;
-        self.rest.len() + self.threads.iter().enumerate().map(inside).sum::<usize>()
+        self.observed as usize + self.rest.len() + self.threads.iter().enumerate().map(inside).sum::<usize>()
     }
 }
 

@@ -63,8 +63,10 @@ impl Schedule {
     /// The events in order.
     pub fn iter<'a>(&'a self, trace: &'a Trace) -> Iter<'a> {
         match self {
-Schedule::List(events) => Iter::List(events.iter()),
-            Schedule::Continued { as_observed, then } => Iter::Continued { next: 0, end: as_observed.0, then: then.iter() },
+            Schedule::List(events) => Iter::List(events.iter()),
+            Schedule::Continued { as_observed, then } => {
+                Iter::Continued { next: 0, end: as_observed.0, then: then.iter() }
+            }
             Schedule::Prefixes(ends) => {
                 let last = ends.iter().map(|e| e.index()).max().unwrap_or(0);
                 Iter::Prefixes { ends, threads: &trace.events.threads()[..last], next: 0 }

@@ -292,7 +292,8 @@ pub(crate) fn summary_line(trace: &Trace, report: &EngineReport, analysis: &Anal
     let races = analysis.races.iter().filter(|race| race.engine == report.engine).count() as u64;
     let deadlocks = analysis.deadlocks.iter().filter(|deadlock| deadlock.engine == report.engine).count() as u64;
     let candidates = analysis.candidates.iter().filter(|pair| pair.engine == report.engine).count() as u64;
-    let mut found = if races == 0 { "no races".to_owned() } else { counted(races, "race") };
+    let noun = if report.beyond.is_some() { "further race" } else { "race" };
+    let mut found = if races == 0 { format!("no {noun}s") } else { counted(races, noun) };
     for (number, noun) in [(deadlocks, "deadlock"), (candidates, "candidate")] {
         if number > 0 {
             found += &format!(", {}", counted(number, noun));

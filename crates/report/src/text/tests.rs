@@ -30,6 +30,7 @@ pub fn race(first: u32, second: u32, witness: &[u32]) -> Race {
 pub fn report() -> EngineReport {
     EngineReport {
         engine: Engine::Shb,
+        beyond: None,
         seconds: 0.01,
         events_per_second: 1e6,
         peak_memory_bytes: 4096,

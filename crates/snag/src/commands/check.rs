@@ -86,7 +86,7 @@ enum Format {
 }
 
 /// Engines that the interface names and that are still to come.
-const PLANNED_ENGINES: [&str; 6] = ["tlh1", "tlh2", "mc", "sb", "rdit", "recipe"];
+const PLANNED_ENGINES: [&str; 5] = ["tlh1", "tlh2", "sb", "rdit", "recipe"];
 
 fn engine_parser() -> impl TypedValueParser<Value = Engine> {
     let here = Engine::ALL.map(|engine| PossibleValue::new(engine.name()));

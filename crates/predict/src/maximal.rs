@@ -1,0 +1,319 @@
+//! The maximal engine in the pipeline: every pair and every cycle of locks that may be a finding is asked about.
+//!
+//! The questions about one pair of locations are asked one after the other until the first proof; those about
+//! different ones on all cores.
+
+use crate::analyse::{Claim, Work, late};
+use crate::analysis::{Deadlock, Engine, EngineReport};
+use crate::memory::peak_memory;
+use snag_maximal::{Answer, Cycles, Index, Limits, Pairs, Queries};
+use snag_orders::{Found, LocationPair};
+use snag_schedule::{Checker, Level, Schedule};
+use snag_trace::{EventId, LocId, LockId, Op, Trace};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// How often the budget and the user are asked while questions are answered.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// What was found, and what could not be decided.
+#[derive(Default)]
+struct Answers {
+    races: Vec<(EventId, EventId, Schedule)>,
+    deadlocks: Vec<(Vec<EventId>, Schedule)>,
+    undecided: Vec<(EventId, EventId, String)>,
+    /// Everything was asked and answered.
+    complete: bool,
+}
+
+/// The highest level that a trace supports.
+pub(crate) fn highest_level(trace: &Trace) -> Level {
+    if !trace.events.has_values() {
+        Level::Writer
+    } else if trace.events.ops().contains(&Op::Branch) {
+        Level::Control
+    } else {
+        Level::Value
+    }
+}
+
+/// What makes two races the same finding: their events, or the locations of these.
+pub(crate) fn key(trace: &Trace, first: EventId, second: EventId, all_pairs: bool) -> (u64, u64) {
+    match all_pairs {
+        true => (first.0 as u64, second.0 as u64),
+        false => Found::key(trace, &LocationPair { first, second, count: 1 }),
+    }
+}
+
+impl Work<'_> {
+    /// Asks about everything except findings that another engine has proved already, by their keys.
+    pub(crate) fn maximal(&mut self, engine: Engine, beyond: Option<Engine>, proved: &HashSet<(u64, u64)>) {
+        let started = Instant::now();
+        let level = self.options.level.unwrap_or_else(|| highest_level(self.trace));
+        self.progress.phase(&format!("{}: what must come before what", engine.name()), 0);
+        let index = Index::new(self.trace, self.cells, level);
+        let pairs = Pairs::of(&index, self.options.window);
+        let cycles = Cycles::of(&index);
+        let set_up = started.elapsed();
+        let checker = Checker::new(self.trace, self.cells);
+        let answers = self.ask(engine, level, &index, &pairs, &cycles, &checker, proved);
+        let Answers { races, deadlocks, undecided, complete } = answers;
+        let seconds: HashSet<EventId> = races.iter().map(|race| race.1).collect();
+        let mut claims = Vec::new();
+        let mut verdicts = Vec::new();
+        for (first, second, schedule) in races {
+            claims.push(Claim { pair: LocationPair { first, second, count: 1 }, proposal: Ok(schedule) });
+            verdicts.push(Some(Ok(())));
+        }
+        let keys: HashSet<_> = claims.iter().map(|claim| Found::key(self.trace, &claim.pair)).collect();
+        for (first, second, reason) in undecided {
+            claims.push(Claim { pair: LocationPair { first, second, count: 1 }, proposal: Err(reason.clone()) });
+            verdicts.push(Some(Err(reason)));
+        }
+        self.file(engine, level, claims, verdicts);
+        for (pending, witness) in deadlocks {
+            self.analysis.deadlocks.push(Deadlock { engine, level, pending, witness });
+        }
+        self.analysis.engines.push(EngineReport {
+            engine,
+            beyond,
+            seconds: started.elapsed().as_secs_f64(),
+            events_per_second: self.trace.len() as f64 / set_up.as_secs_f64().max(1e-9),
+            peak_memory_bytes: peak_memory().max(index.memory() as u64),
+            warnings: seconds.len() as u64,
+            location_pairs: keys.len() as u64,
+            complete,
+        });
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn ask(
+        &self,
+        engine: Engine,
+        level: Level,
+        index: &Index,
+        pairs: &Pairs,
+        cycles: &Cycles,
+        checker: &Checker,
+        proved: &HashSet<(u64, u64)>,
+    ) -> Answers {
+        let (progress, options) = (self.progress, self.options);
+        let tasks = pairs.tasks.len() + cycles.tasks();
+        progress.phase(&format!("{}: deciding", engine.name()), tasks as u64);
+        let stop = Arc::new(AtomicBool::new(false));
+        let limits = Limits {
+            stop: Some(Arc::new({
+                let stop = stop.clone();
+                move || stop.load(Ordering::Relaxed)
+            })),
+            ..Limits::default()
+        };
+        let late = late(progress, self.deadline);
+        let work = Asking {
+            trace: self.trace,
+            level,
+            pairs,
+            cycles,
+            checker,
+            proved,
+            all_pairs: options.all_pairs,
+            most: options.max_races,
+            found: AtomicUsize::new(0),
+            next: AtomicUsize::new(0),
+            stop: &stop,
+            deadlocks: Mutex::new(Known::default()),
+            answers: Mutex::new(Answers { complete: true, ..Answers::default() }),
+        };
+        let (done, finished) = (AtomicUsize::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let watch = scope.spawn(|| {
+                while !finished.load(Ordering::Acquire) {
+                    if late() {
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                    progress.advance(done.load(Ordering::Relaxed) as u64);
+                    std::thread::park_timeout(PATIENCE);
+                }
+            });
+            let worker = || {
+                let mut queries = Queries::new(index, limits.clone());
+                while let Some(number) = work.next_task(tasks) {
+                    work.task(&mut queries, number);
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            };
+            let others: Vec<_> = (1..options.jobs.min(tasks)).map(|_| scope.spawn(worker)).collect();
+            worker();
+            for other in others {
+                other.join().expect("no worker panics");
+            }
+            finished.store(true, Ordering::Release);
+            watch.thread().unpark();
+        });
+        work.answers.into_inner().expect("no worker panics")
+    }
+}
+
+/// Deadlocks that were proved, by what makes two of them the same finding.
+#[derive(Default)]
+struct Known {
+    locks: HashSet<Vec<LockId>>,
+    locations: HashSet<Vec<LocId>>,
+}
+
+/// What the workers share.
+struct Asking<'a, 'i, 't> {
+    trace: &'a Trace,
+    level: Level,
+    pairs: &'a Pairs<'i, 't>,
+    cycles: &'a Cycles<'i, 't>,
+    checker: &'a Checker<'a>,
+    proved: &'a HashSet<(u64, u64)>,
+    all_pairs: bool,
+    /// At most so many races.
+    most: usize,
+    found: AtomicUsize,
+    next: AtomicUsize,
+    stop: &'a AtomicBool,
+    deadlocks: Mutex<Known>,
+    answers: Mutex<Answers>,
+}
+
+impl Asking<'_, '_, '_> {
+    fn next_task(&self, count: usize) -> Option<usize> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        if number < count && self.is_over() {
+            self.file(|answers| answers.complete = false);
+            return None;
+        }
+        (number < count).then_some(number)
+    }
+
+    fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.found.load(Ordering::Relaxed) >= self.most
+    }
+
+    fn file(&self, add: impl FnOnce(&mut Answers)) {
+        add(&mut self.answers.lock().expect("no worker panics"));
+    }
+
+    /// Pairs first, then cycles.
+    fn task(&self, queries: &mut Queries, number: usize) {
+        let complete = match number.checked_sub(self.pairs.tasks.len()) {
+            None => self.pair(queries, number),
+            Some(number) => self.cycles(queries, number),
+        };
+        if !complete {
+            self.file(|answers| answers.complete = false);
+        }
+    }
+
+    /// Asks about the pairs of a task until one is proved. False if something was left open.
+    fn pair(&self, queries: &mut Queries, number: usize) -> bool {
+        let task = &self.pairs.tasks[number];
+        let every = self.all_pairs || task.is_about_events();
+        let mut first_open = None;
+        for (first, second) in self.pairs.of_task(task) {
+            if self.is_over() {
+                return false;
+            }
+            if self.proved.contains(&key(self.trace, first, second, self.all_pairs)) {
+                match every {
+                    true => continue,
+                    false => return true,
+                }
+            }
+            if let Some((base, end)) = self.pairs.window_of(first) {
+                queries.set_window(base, end);
+            }
+            match queries.ask(&[first, second]).0 {
+                Answer::Possible(schedule) => {
+                    match self.checker.check_race(schedule.iter(self.trace), first, second, self.level) {
+                        Ok(()) => {
+                            self.found.fetch_add(1, Ordering::Relaxed);
+                            self.file(|answers| answers.races.push((first, second, schedule)));
+                            if !every {
+                                return true;
+                            }
+                        }
+                        Err(why) => {
+                            let why = format!("the schedule found was refused: {why}");
+                            first_open.get_or_insert((first, second, why));
+                        }
+                    }
+                }
+                Answer::Impossible => {}
+                Answer::Unknown(_) => {
+                    first_open.get_or_insert((first, second, "not decided in time".to_owned()));
+                }
+            }
+        }
+        match first_open {
+            None => true,
+            Some(open) => {
+                self.file(|answers| answers.undecided.push(open));
+                false
+            }
+        }
+    }
+
+    /// Asks about cycles of acquires, except those whose locks or locations are those of a deadlock that was proved
+    /// already. False if something was left open.
+    fn cycles(&self, queries: &mut Queries, number: usize) -> bool {
+        let mut complete = true;
+        let all_visited = self.cycles.visit(number, &mut |pending| {
+            if self.is_over() {
+                return false;
+            }
+            if let Some((base, end)) = self.pairs.window_of(pending[0]) {
+                if pending.iter().any(|&event| event < base || event >= end) {
+                    return true;
+                }
+                queries.set_window(base, end);
+            }
+            if !self.all_pairs && self.is_known(pending) {
+                return true;
+            }
+            match queries.ask(pending).0 {
+                Answer::Possible(schedule) => {
+                    match self.checker.check_deadlock(schedule.iter(self.trace), pending, self.level) {
+                        Ok(()) => self.file_deadlock(pending, schedule),
+                        Err(_) => complete = false,
+                    }
+                }
+                Answer::Impossible => {}
+                Answer::Unknown(_) => complete = false,
+            }
+            true
+        });
+        complete && all_visited
+    }
+
+    /// The locks of a cycle, and its locations where all are known.
+    fn keys(&self, pending: &[EventId]) -> (Vec<LockId>, Option<Vec<LocId>>) {
+        let mut locations: Vec<LocId> = pending.iter().map(|e| self.trace.events.location(e.index())).collect();
+        locations.sort_unstable();
+        (self.cycles.locks(pending), (!locations.contains(&LocId::NONE)).then_some(locations))
+    }
+
+    fn is_known(&self, pending: &[EventId]) -> bool {
+        let (locks, locations) = self.keys(pending);
+        let deadlocks = self.deadlocks.lock().expect("no worker panics");
+        deadlocks.locks.contains(&locks) || locations.is_some_and(|key| deadlocks.locations.contains(&key))
+    }
+
+    /// Another worker may have been quicker.
+    fn file_deadlock(&self, pending: &[EventId], schedule: Schedule) {
+        if !self.all_pairs && self.is_known(pending) {
+            return;
+        }
+        let (locks, locations) = self.keys(pending);
+        let mut known = self.deadlocks.lock().expect("no worker panics");
+        known.locks.insert(locks);
+        known.locations.extend(locations);
+        drop(known);
+        self.file(|answers| answers.deadlocks.push((pending.to_vec(), schedule)));
+    }
+}
