@@ -41,6 +41,7 @@ fn analysis() -> Analysis {
     Analysis {
         engines: vec![EngineReport {
             engine: Engine::Shb,
+            beyond: None,
             seconds: 0.0,
             events_per_second: f64::INFINITY,
             peak_memory_bytes: u64::MAX,

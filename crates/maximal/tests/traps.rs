@@ -1,0 +1,256 @@
+//! What other predictors get wrong, one test each. Events count from 0.
+
+use snag_maximal::{Answer, Index, Limits, Queries};
+use snag_schedule::{Checker, Level};
+use snag_trace::text_format::TextReader;
+use snag_trace::{Cells, EventId, Trace, TraceReader};
+
+fn trace(text: &str) -> Trace {
+    let text = format!("%snag 1\n{}", text.trim_start());
+    TraceReader::new(Box::new(TextReader::new(std::io::Cursor::new(text))), None).read_all().expect("well formed").0
+}
+
+/// Whether a pair is a race; the schedule is checked, and search alone must agree with the quick stages.
+fn is_race(trace: &Trace, first: u32, second: u32, level: Level) -> bool {
+    let cells = Cells::of(trace);
+    let index = Index::new(trace, &cells, level);
+    let pair = [EventId(first), EventId(second)];
+    let answers = [false, true].map(|search_only| {
+        let mut queries = Queries::new(&index, Limits { search_only, ..Limits::default() });
+        match queries.ask(&pair).0 {
+            Answer::Possible(schedule) => {
+                Checker::new(trace, &cells).check_race(schedule.iter(trace), pair[0], pair[1], level).unwrap();
+                true
+            }
+            Answer::Impossible => false,
+            Answer::Unknown(why) => panic!("{why:?}"),
+        }
+    });
+    assert_eq!(answers[0], answers[1]);
+    answers[0]
+}
+
+#[test]
+fn a_read_whose_writer_was_not_seen_keeps_its_place() {
+    // Somebody wrote 7 to x without being observed. Nothing may be moved over the read, so y is safe.
+    let unseen = trace(
+        "
+%init x 0
+T1|w(y)=1|
+T1|w(x)=1|
+T2|r(x)=7|
+T2|w(y)=2|
+",
+    );
+    assert!(!is_race(&unseen, 0, 3, Level::Value));
+    assert!(is_race(&unseen, 1, 2, Level::Value));
+    // What was seen can be explained, and the initial value was never needed.
+    let seen = trace(
+        "
+%init x 7
+T1|w(y)=1|
+T1|w(x)=7|
+T2|r(x)=7|
+T2|w(y)=2|
+",
+    );
+    assert!(is_race(&seen, 0, 3, Level::Value));
+    assert!(!is_race(&seen, 0, 3, Level::Writer));
+}
+
+#[test]
+fn a_store_of_eight_bytes_conflicts_with_one_of_four_at_plus_four() {
+    let trace = trace(
+        "
+T1|w(0x1000:8)=1|
+T2|w(0x1004:4)=1|
+T2|w(0x1008:4)=1|
+",
+    );
+    assert!(is_race(&trace, 0, 1, Level::Writer));
+}
+
+#[test]
+fn a_value_that_is_read_and_never_branched_on_does_not_bind() {
+    let trace = trace(
+        "
+T1|w(y)=1|
+T1|w(x)=1|
+T2|r(x)=1|
+T2|w(y)=2|
+T3|branch|
+",
+    );
+    assert!(!is_race(&trace, 0, 3, Level::Writer));
+    assert!(!is_race(&trace, 0, 3, Level::Value));
+    assert!(is_race(&trace, 0, 3, Level::Control));
+}
+
+#[test]
+fn a_value_that_is_branched_on_binds() {
+    let trace = trace(
+        "
+T1|w(y)=1|
+T1|w(x)=1|
+T2|r(x)=1|
+T2|branch|
+T2|w(y)=2|
+",
+    );
+    assert!(!is_race(&trace, 0, 4, Level::Control));
+}
+
+#[test]
+fn publication_by_a_relaxed_flag_orders_values_but_not_the_reader_that_does_not_look() {
+    let trace = trace(
+        "
+T1|w(data)=5|
+T1|atomic-w(flag,relaxed)=1|
+T2|atomic-r(flag,relaxed)=1|
+T2|branch|
+T2|r(data)=5|
+T3|r(data)=5|
+",
+    );
+    // The flag must have been set for T2 to come to its read.
+    assert!(!is_race(&trace, 0, 4, Level::Control));
+    assert!(is_race(&trace, 0, 5, Level::Control));
+}
+
+#[test]
+fn a_condition_variable_orders_what_its_notify_announces() {
+    let trace = trace(
+        "
+T2|acq(m)|
+T2|wait-begin(c,m)|
+T1|w(x)=1|
+T1|acq(m)|
+T1|notify(c)|
+T1|rel(m)|
+T2|wake(c,4)|
+T2|wait-end(c,m)|
+T2|rel(m)|
+T2|r(x)=1|
+T1|w(x)=2|
+",
+    );
+    assert!(!is_race(&trace, 2, 9, Level::Control));
+    assert!(is_race(&trace, 9, 10, Level::Control));
+}
+
+#[test]
+fn readers_of_a_lock_do_not_exclude_each_other_but_a_writer() {
+    let trace = trace(
+        "
+T1|racq(l)|
+T1|w(x)|
+T1|rrel(l)|
+T2|racq(l)|
+T2|w(x)|
+T2|rrel(l)|
+T3|acq(l)|
+T3|w(x)|
+T3|rel(l)|
+",
+    );
+    assert!(is_race(&trace, 1, 4, Level::Writer));
+    assert!(!is_race(&trace, 1, 7, Level::Writer));
+    assert!(!is_race(&trace, 4, 7, Level::Writer));
+}
+
+#[test]
+fn a_section_that_is_open_at_the_end_of_the_trace_lets_nobody_in() {
+    // T2 could come to its write only through the section that T1 never leaves, or before T1 enters it.
+    let before = trace(
+        "
+T2|acq(l)|
+T2|rel(l)|
+T2|w(x)|
+T1|acq(l)|
+T1|w(x)|
+",
+    );
+    assert!(is_race(&before, 2, 4, Level::Writer));
+    let after = trace(
+        "
+T1|w(y)=1|
+T2|r(y)=1|
+T2|acq(l)|
+T2|w(z)|
+T2|rel(l)|
+T1|acq(l)|
+T1|r(z)|
+T1|w(x)|
+T2|r(x)|
+",
+    );
+    assert!(is_race(&after, 7, 8, Level::Writer));
+    let inside = trace(
+        "
+T1|acq(l)|
+T1|w(y)=1|
+T2|w(x)|
+T2|r(y)=1|
+T2|w(x)|
+T1|w(x)|
+",
+    );
+    assert!(is_race(&inside, 4, 5, Level::Writer));
+}
+
+#[test]
+fn a_pair_under_a_common_lock_is_no_race() {
+    let trace = trace(
+        "
+T1|acq(l)|
+T1|w(x)|
+T1|rel(l)|
+T2|acq(l)|
+T2|acq(k)|
+T2|w(x)|
+T2|rel(k)|
+T2|rel(l)|
+T3|acq(k)|
+T3|w(x)|
+T3|rel(k)|
+",
+    );
+    assert!(!is_race(&trace, 1, 5, Level::Writer));
+    assert!(!is_race(&trace, 5, 9, Level::Writer));
+    assert!(is_race(&trace, 1, 9, Level::Writer));
+}
+
+#[test]
+fn a_join_waits_for_all_that_the_thread_did() {
+    let trace = trace(
+        "
+T1|fork(T2)|
+T1|w(x)|
+T2|acq(l)|
+T2|w(y)|
+T2|rel(l)|
+T1|join(T2)|
+T1|w(y)|
+T3|w(y)|
+",
+    );
+    assert!(!is_race(&trace, 3, 6, Level::Writer));
+    assert!(is_race(&trace, 3, 7, Level::Writer));
+    assert!(is_race(&trace, 6, 7, Level::Writer));
+}
+
+#[test]
+fn sections_may_swap_where_happens_before_thinks_they_may_not() {
+    // The lock is free for T2 first; HB and SHB order the writes of y by the sections.
+    let trace = trace(
+        "
+T1|w(y)|
+T1|acq(l)|
+T1|rel(l)|
+T2|acq(l)|
+T2|rel(l)|
+T2|w(y)|
+",
+    );
+    assert!(is_race(&trace, 0, 5, Level::Writer));
+}
