@@ -41,6 +41,7 @@ impl Work<'_> {
         }
         self.analysis.engines.push(EngineReport {
             engine,
+            beyond: None,
             seconds: started.elapsed().as_secs_f64(),
             events_per_second: races.warnings.done as f64 / first_pass.as_secs_f64().max(1e-9),
             peak_memory_bytes: peak_memory().max(races.warnings.memory as u64),

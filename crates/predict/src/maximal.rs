@@ -51,6 +51,9 @@ impl Work<'_> {
     /// Asks about everything except findings that another engine has proved already, by their keys.
     pub(crate) fn maximal(&mut self, engine: Engine, beyond: Option<Engine>, proved: &HashSet<(u64, u64)>) {
         let started = Instant::now();
+        if self.out_of_time() {
+            return self.not_begun(engine, beyond);
+        }
         let level = self.options.level.unwrap_or_else(|| highest_level(self.trace));
         self.progress.phase(&format!("{}: what must come before what", engine.name()), 0);
         let index = Index::new(self.trace, self.cells, level);
@@ -85,6 +88,22 @@ impl Work<'_> {
             warnings: seconds.len() as u64,
             location_pairs: keys.len() as u64,
             complete,
+            reduction: None,
+        });
+    }
+
+    /// There was no time left for this engine.
+    fn not_begun(&mut self, engine: Engine, beyond: Option<Engine>) {
+        self.analysis.engines.push(EngineReport {
+            engine,
+            beyond,
+            seconds: 0.0,
+            events_per_second: 0.0,
+            peak_memory_bytes: peak_memory(),
+            warnings: 0,
+            location_pairs: 0,
+            complete: false,
+            reduction: None,
         });
     }
 
