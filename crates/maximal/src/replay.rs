@@ -50,7 +50,7 @@ pub(crate) struct Wishes {
     pub included: Vec<EventId>,
     /// Per thread how many events may happen.
     pub most: Vec<u32>,
-    /// What reads are to see, where the solver has said.
+    /// What reads that must be kept are to see, where the solver has said.
     pub chosen: HashMap<(EventId, usize), Source>,
 }
 
@@ -372,8 +372,10 @@ impl<'i, 't> Replay<'i, 't> {
         self.done[self.index.threads.thread(event)] > self.index.threads.position(event)
     }
 
+    /// Whether a read must see what it may see: by what follows it, or because the solver says so.
     fn counts(&self, read: EventId) -> bool {
         self.index.threads.position(read) < self.counting[self.index.threads.thread(read)]
+            || bit(&self.has_choice, read)
     }
 
     /// Finds out where a thread stands.

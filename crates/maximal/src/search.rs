@@ -235,6 +235,10 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
             }
         }
         for (&(read, cell), choices) in &self.choices {
+            // Nobody needs this read to be kept.
+            if matches!(self.kept[&read], Truth::Open(kept) if !self.solver.is_true(kept)) {
+                continue;
+            }
             if let Some((source, _)) = choices.iter().find(|(_, literal)| self.solver.is_true(*literal)) {
                 chosen.insert((read, cell), *source);
             }

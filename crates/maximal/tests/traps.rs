@@ -254,3 +254,22 @@ T2|w(y)|
     );
     assert!(is_race(&trace, 0, 5, Level::Writer));
 }
+
+#[test]
+fn an_rmw_that_nothing_depends_on_may_see_something_else_at_control() {
+    let trace = trace(
+        "
+T1|rmw(x,acq_rel)=2:1|
+T1|w(x)=2|
+T4|rmw(x,seq_cst)=2:1|
+T4|r(x)=1|
+T4|branch|
+T4|w(x)|
+",
+    );
+    assert_eq!(
+        snag_oracle::search::races(&trace, Level::Control).into_iter().map(|(a, b)| (a.0, b.0)).collect::<Vec<_>>(),
+        [(0, 3), (0, 5), (1, 2), (1, 3), (1, 5)]
+    );
+    assert!(is_race(&trace, 1, 5, Level::Control));
+}
