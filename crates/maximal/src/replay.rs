@@ -266,10 +266,10 @@ impl<'i, 't> Replay<'i, 't> {
                     self.extend(thread, count, wishes, &mut todo);
                 }
             }
-            for thread in 0..threads.count() {
-                while settled[thread] < self.counting[thread].min(self.cut[thread]) {
-                    let event = threads.event(thread, settled[thread]);
-                    settled[thread] += 1;
+            for (thread, settled) in settled.iter_mut().enumerate() {
+                while *settled < self.counting[thread].min(self.cut[thread]) {
+                    let event = threads.event(thread, *settled);
+                    *settled += 1;
                     if self.index.op(event).reads() {
                         self.settle(event, wishes, &mut todo);
                     }

@@ -431,7 +431,7 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
         for (thread, &done) in done.iter().enumerate().filter(|(thread, _)| *thread != own) {
             let in_thread = |&&event: &&EventId| threads.thread(event) == thread;
             let happened = |event: &&EventId| threads.position(**event) < done;
-            let last_wait = semaphore.waits.iter().filter(in_thread).filter(happened).next_back().copied();
+            let last_wait = semaphore.waits.iter().filter(in_thread).rfind(happened).copied();
             let next_post = semaphore.posts.iter().filter(in_thread).find(|event| !happened(event)).copied();
             parts.extend(last_wait.map(|other| !self.before(other, wait)));
             parts.extend(next_post.map(|post| self.before(post, wait)));

@@ -42,13 +42,16 @@ impl Hold {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct HeldId(pub u32);
 
+/// The threads that have sections on a lock, with theirs in order.
+type OfLock = Vec<(usize, Vec<SectionId>)>;
+
 /// All sections of a trace.
 pub(crate) struct Sections {
     sections: Vec<Section>,
     /// The section that an event begins or ends.
     of_event: HashMap<EventId, SectionId>,
     /// Per lock the threads that have sections on it, with theirs; exclusive ones and shared ones.
-    by_lock: [Vec<Vec<(usize, Vec<SectionId>)>>; 2],
+    by_lock: [Vec<OfLock>; 2],
     /// Distinct sets of holds.
     sets: Vec<Vec<Hold>>,
     /// Per thread from which position on it holds which set; ascending.
