@@ -1,5 +1,6 @@
 //! What every kind of report is made from.
 
+use crate::background::Background;
 use crate::suppress::Suppressed;
 use snag_predict::Analysis;
 use snag_trace::Trace;
@@ -16,6 +17,8 @@ pub struct Findings<'a> {
     pub analysis: &'a Analysis,
     /// What suppressions took away; `None` if there were no suppressions to apply.
     pub suppressed: Option<&'a [Suppressed]>,
+    /// What is known beside its events.
+    pub background: Option<&'a dyn Background>,
 }
 
 /// A trace that could not be analysed. A report that leaves it out says so.

@@ -62,7 +62,7 @@ impl<W: Write> Html<W> {
 impl<W: Write> Report for Html<W> {
     fn trace(&mut self, findings: &Findings) -> io::Result<()> {
         self.begin()?;
-        let Findings { path, trace, analysis, suppressed } = *findings;
+        let Findings { path, trace, analysis, suppressed, .. } = *findings;
         let mut page = TracePage { out: &mut self.out, trace, full: self.full };
         writeln!(page.out, "<section>\n<h2>{}</h2>", Escaped(path))?;
         for report in &analysis.engines {
@@ -240,7 +240,14 @@ mod tests {
         for full in [false, true] {
             let mut out = Vec::new();
             let mut page = Html::new(&mut out, full);
-            page.trace(&Findings { path: "<i>", trace: &trace, analysis: &analysis, suppressed: None }).unwrap();
+            page.trace(&Findings {
+                path: "<i>",
+                trace: &trace,
+                analysis: &analysis,
+                suppressed: None,
+                background: None,
+            })
+            .unwrap();
             page.finish(&[Unread { path: "<u>".into(), message: "<s>".into() }]).unwrap();
             let text = String::from_utf8(out).unwrap();
             for tag in ["<script", "<img", "<i>", "<u>", "<s>", "<b>|"] {

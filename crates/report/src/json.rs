@@ -3,6 +3,7 @@
 //! People script against it, so changes are additions. A witness is written
 //! number by number as it is walked.
 
+use crate::background::Background;
 use crate::emit::Emitter;
 use crate::findings::{Findings, Report, Unread};
 use crate::suppress::Suppressed;
@@ -37,7 +38,7 @@ impl<W: Write> Json<W> {
 impl<W: Write> Report for Json<W> {
     fn trace(&mut self, findings: &Findings) -> io::Result<()> {
         self.begin()?;
-        let Findings { path, trace, analysis, suppressed } = *findings;
+        let Findings { path, trace, analysis, suppressed, background } = *findings;
         let json = &mut self.json;
         json.object()?;
         json.string_at("path", path)?;
@@ -52,17 +53,17 @@ impl<W: Write> Report for Json<W> {
         json.end()?;
         json.array_at("races")?;
         for (number, item) in (1..).zip(&analysis.races) {
-            race(json, trace, number, item)?;
+            race(json, Shown { trace, background }, number, item)?;
         }
         json.end()?;
         json.array_at("deadlocks")?;
         for (number, item) in (1..).zip(&analysis.deadlocks) {
-            deadlock(json, trace, number, item)?;
+            deadlock(json, Shown { trace, background }, number, item)?;
         }
         json.end()?;
         json.array_at("candidates")?;
         for (number, item) in (1..).zip(&analysis.candidates) {
-            candidate(json, trace, number, item)?;
+            candidate(json, Shown { trace, background }, number, item)?;
         }
         json.end()?;
         if let Some(suppressed) = suppressed {
@@ -85,6 +86,13 @@ impl<W: Write> Report for Json<W> {
     }
 }
 
+/// What findings are shown with.
+#[derive(Clone, Copy)]
+struct Shown<'a> {
+    trace: &'a Trace,
+    background: Option<&'a dyn Background>,
+}
+
 fn engine<W: Write>(json: &mut Emitter<W>, report: &EngineReport) -> io::Result<()> {
     json.object()?;
     json.string_at("name", report.engine.name())?;
@@ -98,13 +106,14 @@ fn engine<W: Write>(json: &mut Emitter<W>, report: &EngineReport) -> io::Result<
     json.end()
 }
 
-fn race<W: Write>(json: &mut Emitter<W>, trace: &Trace, number: u64, race: &Race) -> io::Result<()> {
+fn race<W: Write>(json: &mut Emitter<W>, shown: Shown, number: u64, race: &Race) -> io::Result<()> {
+    let trace = shown.trace;
     json.object()?;
     json.string_at("id", &format!("R{number}"))?;
     json.string_at("engine", race.engine.name())?;
     json.string_at("level", race.level.word())?;
-    access(json, "first", trace, race.first)?;
-    access(json, "second", trace, race.second)?;
+    access(json, "first", shown, race.first)?;
+    access(json, "second", shown, race.second)?;
     locks(json, "locks_first", trace, &race.locks_first)?;
     locks(json, "locks_second", trace, &race.locks_second)?;
     proof(json, trace, &race.witness)?;
@@ -112,13 +121,14 @@ fn race<W: Write>(json: &mut Emitter<W>, trace: &Trace, number: u64, race: &Race
     json.end()
 }
 
-fn candidate<W: Write>(json: &mut Emitter<W>, trace: &Trace, number: u64, pair: &Candidate) -> io::Result<()> {
+fn candidate<W: Write>(json: &mut Emitter<W>, shown: Shown, number: u64, pair: &Candidate) -> io::Result<()> {
+    let trace = shown.trace;
     json.object()?;
     json.string_at("id", &format!("C{number}"))?;
     json.string_at("engine", pair.engine.name())?;
     json.string_at("level", pair.engine.level().word())?;
-    access(json, "first", trace, pair.first)?;
-    access(json, "second", trace, pair.second)?;
+    access(json, "first", shown, pair.first)?;
+    access(json, "second", shown, pair.second)?;
     locks(json, "locks_first", trace, &pair.locks_first)?;
     locks(json, "locks_second", trace, &pair.locks_second)?;
     for nothing in ["witness", "reads"] {
@@ -131,7 +141,8 @@ fn candidate<W: Write>(json: &mut Emitter<W>, trace: &Trace, number: u64, pair: 
     json.end()
 }
 
-fn deadlock<W: Write>(json: &mut Emitter<W>, trace: &Trace, number: u64, deadlock: &Deadlock) -> io::Result<()> {
+fn deadlock<W: Write>(json: &mut Emitter<W>, shown: Shown, number: u64, deadlock: &Deadlock) -> io::Result<()> {
+    let trace = shown.trace;
     json.object()?;
     json.string_at("id", &format!("D{number}"))?;
     json.string_at("engine", deadlock.engine.name())?;
@@ -141,7 +152,7 @@ fn deadlock<W: Write>(json: &mut Emitter<W>, trace: &Trace, number: u64, deadloc
         json.object()?;
         place(json, trace, event)?;
         json.string_at("lock", digest::takes(trace, event).map_or("", |lock| trace.tables.lock_name(lock)))?;
-        site(json, trace, event)?;
+        site(json, shown, event)?;
         json.end()?;
     }
     json.end()?;
@@ -149,11 +160,12 @@ fn deadlock<W: Write>(json: &mut Emitter<W>, trace: &Trace, number: u64, deadloc
     json.end()
 }
 
-fn access<W: Write>(json: &mut Emitter<W>, key: &str, trace: &Trace, event: EventId) -> io::Result<()> {
+fn access<W: Write>(json: &mut Emitter<W>, key: &str, shown: Shown, event: EventId) -> io::Result<()> {
+    let trace = shown.trace;
     json.object_at(key)?;
     place(json, trace, event)?;
     json.string_at("variable", &words::target(trace, event))?;
-    site(json, trace, event)?;
+    site(json, shown, event)?;
     json.end()
 }
 
@@ -163,9 +175,14 @@ fn place<W: Write>(json: &mut Emitter<W>, trace: &Trace, event: EventId) -> io::
     json.string_at("op", trace.events.ops()[event.index()].word())
 }
 
-fn site<W: Write>(json: &mut Emitter<W>, trace: &Trace, event: EventId) -> io::Result<()> {
+fn site<W: Write>(json: &mut Emitter<W>, shown: Shown, event: EventId) -> io::Result<()> {
+    let Shown { trace, background } = shown;
     json.string_at("location", &words::location(trace, event))?;
     json.array_at("stack")?;
+    for frame in background.map_or(Vec::new(), |background| background.stack(trace, event)) {
+        let text = if frame.function.is_empty() { frame.place } else { format!("{} {}", frame.function, frame.place) };
+        json.string(&text)?;
+    }
     json.end()
 }
 

@@ -7,7 +7,9 @@
 //! output is built in memory: a witness of ten million events is written as it is
 //! walked.
 
+pub mod background;
 pub mod compare;
+pub mod describe;
 pub mod digest;
 pub mod findings;
 pub mod html;
@@ -23,6 +25,7 @@ mod number;
 mod place;
 mod words;
 
+pub use background::{Background, Frame};
 pub use findings::{Findings, Report, Unread};
 pub use suppress::{Suppressed, Suppressions};
 pub use text::Style;

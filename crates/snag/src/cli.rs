@@ -1,6 +1,6 @@
 //! The command line: every command and the options that all share.
 
-use crate::commands::{check, compare, convert, generate, pages, stats, verify};
+use crate::commands::{check, compare, compile, convert, generate, pages, record, replay, run, stats, verify};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::num::NonZeroUsize;
 
@@ -10,6 +10,7 @@ use std::num::NonZeroUsize;
     name = "snag",
     version,
     after_help = "Examples:
+  snag run -- ./prog                       races of a program built with -fsanitize=thread
   snag check trace.std                     races in a trace, each with a schedule that proves it
   snag check --format json -o f.json t.std the same for machines
   snag verify t.std f.json                 check every proof again
@@ -82,10 +83,16 @@ impl Bars {
 /// The commands.
 #[derive(Subcommand)]
 pub enum Command {
+    /// Run a program, predict races from what its threads did, and report them
+    Run(run::Args),
+    /// Run a program and write what its threads do as a trace
+    Record(record::Args),
     /// Predict races on recorded or foreign traces
     Check(check::Args),
     /// Run every engine and show races, warnings, time and memory side by side
     Compare(compare::Args),
+    /// Run a recorded program again: the same way, or up to a race
+    Replay(replay::Args),
     /// Re-check every witness of a findings file with the independent checker alone
     Verify(verify::Args),
     /// Convert a trace between formats
@@ -94,6 +101,11 @@ pub enum Command {
     Stats(stats::Args),
     /// Generate a synthetic well-formed trace
     Generate(generate::Args),
+    /// Compile C for recording: the compiler with the right flags
+    Cc(compile::Args),
+    /// Compile C++ for recording
+    #[command(name = "c++")]
+    Cpp(compile::Args),
     /// Write man pages into a folder
     Man(pages::ManArgs),
     /// Print a completion script for a shell

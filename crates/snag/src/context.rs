@@ -82,6 +82,13 @@ impl Context {
         eprintln!("snag: warning: {}", printable(message));
     }
 
+    /// What was done.
+    pub fn note(&self, message: &str) {
+        if !self.quiet {
+            eprintln!("snag: {}", printable(message));
+        }
+    }
+
     /// Something for those who asked for more.
     pub fn detail(&self, message: &str) {
         if self.verbose && !self.quiet {

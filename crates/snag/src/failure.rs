@@ -7,16 +7,23 @@ use std::process::ExitCode;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Status {
     /// Nothing found.
-    Clean = 0,
+    Clean,
     /// Races or deadlocks found; for `verify`, a witness rejected.
-    Found = 1,
+    Found,
     /// Bad trace, bad usage, input or output that failed.
-    Error = 2,
+    Error,
+    /// The status of the program that was run.
+    Program(u8),
 }
 
 impl From<Status> for ExitCode {
     fn from(status: Status) -> ExitCode {
-        ExitCode::from(status as u8)
+        ExitCode::from(match status {
+            Status::Clean => 0,
+            Status::Found => 1,
+            Status::Error => 2,
+            Status::Program(code) => code,
+        })
     }
 }
 

@@ -7,6 +7,7 @@
 //! Exit status: 0 nothing found, 1 races or deadlocks found (or, for `verify`, a
 //! witness rejected), 2 error.
 
+mod background;
 mod cli;
 mod commands;
 mod context;
@@ -34,12 +35,17 @@ fn main() -> ExitCode {
     };
     let context = Context::new(&cli.global);
     let result = match cli.command {
+        Command::Run(args) => run::run(&context, &args),
+        Command::Record(args) => record::run(&context, &args),
+        Command::Replay(args) => replay::run(&context, &args),
         Command::Check(args) => check::run(&context, &args),
         Command::Compare(args) => compare::run(&context, &args),
         Command::Verify(args) => verify::run(&context, &args),
         Command::Convert(args) => convert::run(&context, &args),
         Command::Stats(args) => stats::run(&context, &args),
         Command::Generate(args) => generate::run(&context, &args),
+        Command::Cc(args) => compile::run(&context, &args, false),
+        Command::Cpp(args) => compile::run(&context, &args, true),
         Command::Man(args) => pages::man(&args),
         Command::Completions(args) => pages::completions(&args),
     };

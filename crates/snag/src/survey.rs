@@ -4,13 +4,14 @@
 //! A trace that cannot be analysed does not keep the others from being reported,
 //! but every report says that it is missing, and the exit status is 2.
 
+use crate::background::Recording;
 use crate::context::Context;
 use crate::failure::{Failure, Status};
 use crate::input::{self, Source};
 use crate::interrupt;
 use crate::output::Output;
 use snag_predict::{Analysis, Options, Progress};
-use snag_report::{Findings, Report, Suppressions, Unread};
+use snag_report::{Background, Findings, Report, Suppressions, Unread};
 use snag_schedule::Level;
 use snag_trace::Trace;
 use std::io;
@@ -94,7 +95,9 @@ fn one(context: &Context, job: &Job, path: &Path, found: &mut bool, report: &mut
     }
     let started = Instant::now();
     let read = Source::open(context, path, None).and_then(|source| source.read_noting(context));
-    let (trace, whole) = read.map_err(Stop::Trace)?;
+    let (mut trace, whole) = read.map_err(Stop::Trace)?;
+    let recording = Recording::read(path, &mut trace);
+    let background = recording.as_ref().map(|recording| recording as &dyn Background);
     level_fits(job.options.level, &trace).map_err(refuse)?;
     // Time is time, whatever it was spent on.
     let budget = job.options.budget.map(|budget| budget.saturating_sub(started.elapsed()));
@@ -103,7 +106,8 @@ fn one(context: &Context, job: &Job, path: &Path, found: &mut bool, report: &mut
     analysis.engines.iter_mut().for_each(|engine| engine.complete &= whole);
     let suppressed = job.suppressions.as_ref().map(|suppressions| suppressions.apply(&trace, &mut analysis));
     *found |= !analysis.races.is_empty() || !analysis.deadlocks.is_empty();
-    let findings = Findings { path: &name, trace: &trace, analysis: &analysis, suppressed: suppressed.as_deref() };
+    let findings =
+        Findings { path: &name, trace: &trace, analysis: &analysis, suppressed: suppressed.as_deref(), background };
     report.trace(&findings).map_err(Stop::Output)
 }
 

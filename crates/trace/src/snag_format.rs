@@ -17,10 +17,12 @@
 
 mod columns;
 mod entries;
+mod extra;
 mod file;
 mod read;
 mod write;
 
+pub use extra::read_extras;
 pub use file::SnagFile;
 pub use read::SnagReader;
 pub use write::{SnagWriter, repaired};
@@ -55,6 +57,8 @@ enum Kind {
     Comments = 3,
     /// Where the blocks are; only before the end.
     Index = 4,
+    /// Something that prediction does not need: what recording knows beside the events. Passed over by readers of events.
+    Extra = 6,
     /// Number of events, layout, where the index is. Always [`END_LENGTH`] long, so that it can be found from behind.
     End = 5,
 }
@@ -64,7 +68,9 @@ const END_LENGTH: usize = 24;
 
 impl Kind {
     fn from_code(code: u8) -> Option<Kind> {
-        [Kind::Names, Kind::Events, Kind::Comments, Kind::Index, Kind::End].into_iter().find(|k| *k as u8 == code)
+        [Kind::Names, Kind::Events, Kind::Comments, Kind::Index, Kind::End, Kind::Extra]
+            .into_iter()
+            .find(|k| *k as u8 == code)
     }
 }
 

@@ -103,6 +103,8 @@ pub struct Tables {
     pub comments: Vec<(u64, String)>,
     /// How the text looked.
     pub layout: Layout,
+    /// Names that reports give address ranges. They are not part of the trace and are never written.
+    pub aliases: HashMap<VarId, String>,
 }
 
 impl Default for Tables {
@@ -124,6 +126,7 @@ impl Tables {
             declarations: Declarations::default(),
             comments: Vec::new(),
             layout: Layout::default(),
+            aliases: HashMap::new(),
         };
         tables.intern(Space::Location, "");
         tables
@@ -206,6 +209,9 @@ impl Tables {
 
     /// A variable's name as reports show it.
     pub fn variable_text(&self, id: VarId) -> String {
+        if let Some(alias) = self.aliases.get(&id) {
+            return alias.clone();
+        }
         match self.variable(id) {
             Variable::Named(name) => self.names(Space::VariableName).get(name as usize).to_owned(),
             Variable::Range { address, size } => format!("{address:#x}:{size}"),

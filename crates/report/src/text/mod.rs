@@ -13,11 +13,12 @@ pub(crate) mod tests;
 pub(crate) use fit::{display_width, pad_left, pad_right};
 pub use style::Style;
 
+use crate::background::Background;
 use crate::digest::{Goal, Row, digest};
 use crate::findings::{Findings, Report, Unread};
 use crate::number::{counted, grouped, seconds};
 use crate::suppress::Suppressed;
-use crate::{digest, words};
+use crate::{describe, digest, words};
 use snag_predict::{Analysis, Candidate, Deadlock, Engine, EngineReport, Race};
 use snag_schedule::Schedule;
 use snag_trace::{EventId, LockId, ThreadId, Trace};
@@ -43,8 +44,8 @@ impl<W: Write> Text<W> {
 
 impl<W: Write> Report for Text<W> {
     fn trace(&mut self, findings: &Findings) -> io::Result<()> {
-        let Findings { path, trace, analysis, suppressed } = *findings;
-        let mut writer = TraceText { out: &mut self.out, style: &self.style, trace };
+        let Findings { path, trace, analysis, suppressed, background } = *findings;
+        let mut writer = TraceText { out: &mut self.out, style: &self.style, trace, background };
         if self.style.headings {
             writeln!(writer.out, "{}\n", self.style.bold(format_args!("== {} ==", words::clean(path))))?;
         }
@@ -85,6 +86,7 @@ struct TraceText<'a, W> {
     out: &'a mut W,
     style: &'a Style,
     trace: &'a Trace,
+    background: Option<&'a dyn Background>,
 }
 
 impl<W: Write> TraceText<'_, W> {
@@ -92,6 +94,7 @@ impl<W: Write> TraceText<'_, W> {
         let headline = race_headline(self.trace, race.first, race.second);
         self.headline(&format!("R{number}"), &headline)?;
         self.accesses(race.first, race.second, &race.locks_first, &race.locks_second)?;
+        self.stacks([race.first, race.second])?;
         self.line(&guarantee(race.engine.name(), race.level.word()))?;
         self.line(&pair_count(race.count))?;
         let goal = race_goal(self.trace, race);
@@ -148,6 +151,24 @@ impl<W: Write> TraceText<'_, W> {
             self.line(&format!("{}  {}  {rest}", pad_right(name, thread), pad_right(op, operation)))?;
         }
         Ok(())
+    }
+
+    /// For each access where it is in the source and who called; then what the memory is and where the threads come from.
+    fn stacks(&mut self, events: [EventId; 2]) -> io::Result<()> {
+        let (Some(background), trace) = (self.background, self.trace) else { return Ok(()) };
+        for event in events {
+            writeln!(self.out)?;
+            let verb = trace.events.ops()[event.index()].word();
+            self.line(&format!("{} in {}:", verb, words::thread(trace, event)))?;
+            for line in describe::stack(trace, background, event) {
+                self.line(&line)?;
+            }
+        }
+        writeln!(self.out)?;
+        let mut notes: Vec<String> = events.iter().filter_map(|&event| background.memory(trace, event)).collect();
+        notes.extend(events.iter().filter_map(|&event| background.thread(trace, trace.thread_of(event))));
+        notes.dedup();
+        notes.iter().try_for_each(|note| self.line(&words::clean(note)))
     }
 
     /// The witness as a table; nothing if it is empty, as the accesses were printed already.

@@ -31,6 +31,13 @@ pub struct Args {
     /// Traces to analyse; - is standard input
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<PathBuf>,
+    #[command(flatten)]
+    analysis: Analysis,
+}
+
+/// How traces are analysed and what is reported.
+#[derive(clap::Args)]
+pub struct Analysis {
     /// Engines to run, in this order
     #[arg(long, value_name = "NAME[,NAME...]", value_delimiter = ',', default_value = "auto", value_parser = engine_parser())]
     engine: Vec<Engine>,
@@ -108,10 +115,15 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
+    analyse(context, &args.analysis, &args.traces)
+}
+
+/// Analyses traces and reports.
+pub fn analyse(context: &Context, args: &Analysis, traces: &[PathBuf]) -> Result<Status, Failure> {
     let suppressions = args.suppressions.as_deref().map(read_suppressions).transpose()?;
     let to_file = args.output.as_deref().is_some_and(|path| path != Path::new("-"));
-    let style = Style { full: args.full, headings: args.traces.len() > 1, ..context.style(to_file) };
-    let job = Job { traces: &args.traces, options: options(context, args), one_by_one: false, suppressions };
+    let style = Style { full: args.full, headings: traces.len() > 1, ..context.style(to_file) };
+    let job = Job { traces, options: options(context, args), one_by_one: false, suppressions };
     survey::run(context, &job, args.output.as_deref(), |out| match args.format {
         Format::Text => Box::new(Text::new(out, style)),
         Format::Json => Box::new(Json::new(out)),
@@ -120,7 +132,7 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     })
 }
 
-fn options(context: &Context, args: &Args) -> Options {
+fn options(context: &Context, args: &Analysis) -> Options {
     let mut engines = Vec::new();
     for &engine in &args.engine {
         if !engines.contains(&engine) {

@@ -2,8 +2,12 @@
 
 pub mod check;
 pub mod compare;
+pub mod compile;
 pub mod convert;
 pub mod generate;
 pub mod pages;
+pub mod record;
+pub mod replay;
+pub mod run;
 pub mod stats;
 pub mod verify;

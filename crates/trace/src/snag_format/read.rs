@@ -201,6 +201,7 @@ impl<R: Read> SnagReader<R> {
                 columns::decode(payload, header.events, events).map_err(wrong)?;
                 self.known.events_read(tables);
             }
+            Kind::Extra => {}
             Kind::Index => {
                 let index = entries::read_index(payload).map_err(wrong)?;
                 self.check_index(&index)?;

@@ -63,6 +63,16 @@ impl<W: Write> SnagWriter<W> {
         Ok(())
     }
 
+    /// Writes a block that readers of events pass over, after the events written so far. Nothing may be pending: call
+    /// [`SnagWriter::flush`] before.
+    pub fn extra(&mut self, payload: &[u8]) -> Result<()> {
+        debug_assert!(self.pending.is_empty());
+        self.header()?;
+        self.payload.clear();
+        self.payload.extend_from_slice(payload);
+        self.block(Kind::Extra, 0)
+    }
+
     /// Writes the events that are still in memory, as a block that may be small.
     pub fn flush(&mut self, tables: &Tables) -> Result<()> {
         if !self.pending.is_empty() {

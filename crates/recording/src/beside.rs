@@ -1,0 +1,81 @@
+//! What is written beside the events: one extra block of a `.snag` file for each block of events.
+//!
+//! ```text
+//! block    = kind u8, then
+//! 1 stretch   first event, threads n × (call at the start, steps at the start), calls n × (events since the last, call),
+//!             steps n × (events since the last, by how much more or less than one the step grows, signed)
+//! 2 names     strings n × text; frames n × (pc, n × (function string, place string)); calls n × (caller, frame)
+//! 3 schedule  n × (thread × 2 + timed out, steps at the start of the turn)
+//! 4 about     UTF-8 `key=value`, each ended by a zero byte
+//! 5 data      n × (address, size, name)
+//! 6 threads   n × (thread, name)
+//! 7 sites     n × (location of the trace, n × (function, place))
+//! ```
+//!
+//! All numbers are LEB128. A *call* is a node of the tree of calls: its caller's node and the frame it was called from; 0
+//! is the bottom of every stack. An event's call is that of the last entry for its thread at or before it.
+
+/// Kinds of blocks.
+pub mod kind {
+    #![allow(missing_docs)]
+    pub const STRETCH: u8 = 1;
+    pub const NAMES: u8 = 2;
+    pub const SCHEDULE: u8 = 3;
+    pub const ABOUT: u8 = 4;
+    pub const DATA: u8 = 5;
+    pub const THREADS: u8 = 6;
+    pub const SITES: u8 = 7;
+}
+
+/// Appends a number.
+pub fn put(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 128 {
+        out.push(number as u8 | 128);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Appends a number of either sign.
+pub fn put_signed(out: &mut Vec<u8>, number: i64) {
+    put(out, ((number << 1) ^ (number >> 63)) as u64);
+}
+
+/// Appends a text.
+pub fn put_text(out: &mut Vec<u8>, text: &str) {
+    put(out, text.len() as u64);
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Takes numbers and texts off a block. `None` once it is too short.
+pub struct Input<'a>(pub &'a [u8]);
+
+impl Input<'_> {
+    /// A number.
+    pub fn number(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let (&byte, rest) = self.0.split_first()?;
+            self.0 = rest;
+            number |= ((byte & 127) as u64) << shift;
+            if byte < 128 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    /// A number of either sign.
+    pub fn signed(&mut self) -> Option<i64> {
+        let number = self.number()?;
+        Some((number >> 1) as i64 ^ -((number & 1) as i64))
+    }
+
+    /// A text.
+    pub fn text(&mut self) -> Option<String> {
+        let length = usize::try_from(self.number()?).ok()?;
+        let (text, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(String::from_utf8_lossy(text).into_owned())
+    }
+}

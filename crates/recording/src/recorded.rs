@@ -1,0 +1,248 @@
+//! What a recording has beside its events, read again.
+
+use crate::beside::{Input, kind};
+use crate::wire::Segment;
+use snag_trace::snag_format::read_extras;
+use snag_trace::{EventId, ThreadId, Trace};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+/// A function on a stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// Its name, or empty.
+    pub function: String,
+    /// Where in it the program was.
+    pub place: String,
+}
+
+/// A stretch of events: where each thread was at its start, and what changed.
+#[derive(Debug, Default)]
+struct Stretch {
+    first: u64,
+    start: Vec<(u32, u64)>,
+    /// Event in the stretch and the call from there on.
+    calls: Vec<(u32, u32)>,
+    /// Event in the stretch and by how much more than one its step is ahead.
+    steps: Vec<(u32, i64)>,
+}
+
+/// What was recorded beside the events of a trace.
+#[derive(Debug, Default)]
+pub struct Recorded {
+    stretches: Vec<Stretch>,
+    strings: Vec<String>,
+    frames: Vec<Vec<(u32, u32)>>,
+    /// Caller and frame.
+    nodes: Vec<(u32, u32)>,
+    /// The program, its arguments, the folder it ran in.
+    about: Vec<(String, String)>,
+    data: BTreeMap<u64, (u64, String)>,
+    names: HashMap<u32, String>,
+    turns: Vec<(u32, bool, u64)>,
+    /// The functions at each location of the trace.
+    sites: HashMap<u32, Vec<Frame>>,
+}
+
+impl Recorded {
+    /// Reads what a trace file has; `None` if it was not recorded.
+    pub fn read(path: &Path) -> Option<Recorded> {
+        let file = File::open(path).ok()?;
+        let mut recorded = Recorded { nodes: vec![(0, 0)], ..Recorded::default() };
+        let mut any = false;
+        read_extras(BufReader::new(file), |_, block| {
+            any |= recorded.block(block).is_some();
+        })
+        .ok()?;
+        any.then_some(recorded)
+    }
+
+    fn block(&mut self, block: &[u8]) -> Option<()> {
+        let (&block_kind, rest) = block.split_first()?;
+        let mut input = Input(rest);
+        match block_kind {
+            kind::STRETCH => {
+                let mut stretch = Stretch { first: input.number()?, ..Stretch::default() };
+                for _ in 0..input.number()? {
+                    stretch.start.push((input.number()? as u32, input.number()?));
+                }
+                let mut index = 0;
+                for _ in 0..input.number()? {
+                    index += input.number()? as u32;
+                    stretch.calls.push((index, input.number()? as u32));
+                }
+                index = 0;
+                for _ in 0..input.number()? {
+                    index += input.number()? as u32;
+                    stretch.steps.push((index, input.signed()?));
+                }
+                self.stretches.push(stretch);
+            }
+            kind::NAMES => {
+                for _ in 0..input.number()? {
+                    self.strings.push(input.text()?);
+                }
+                for _ in 0..input.number()? {
+                    let _pc = input.number()?;
+                    let mut frames = Vec::new();
+                    for _ in 0..input.number()? {
+                        frames.push((input.number()? as u32, input.number()? as u32));
+                    }
+                    self.frames.push(frames);
+                }
+                for _ in 0..input.number()? {
+                    self.nodes.push((input.number()? as u32, input.number()? as u32));
+                }
+            }
+            kind::SCHEDULE => {
+                for _ in 0..input.number()? {
+                    let thread = input.number()?;
+                    self.turns.push(((thread >> 1) as u32, thread & 1 == 1, input.number()?));
+                }
+            }
+            kind::ABOUT => {
+                for entry in rest.split(|&byte| byte == 0) {
+                    if let Some((key, value)) = String::from_utf8_lossy(entry).split_once('=') {
+                        self.about.push((key.to_owned(), value.to_owned()));
+                    }
+                }
+            }
+            kind::DATA => {
+                for _ in 0..input.number()? {
+                    let address = input.number()?;
+                    let size = input.number()?;
+                    self.data.insert(address, (size, input.text()?));
+                }
+            }
+            kind::THREADS => {
+                for _ in 0..input.number()? {
+                    let thread = input.number()? as u32;
+                    self.names.insert(thread, input.text()?);
+                }
+            }
+            kind::SITES => {
+                for _ in 0..input.number()? {
+                    let location = input.number()? as u32;
+                    let mut frames = Vec::new();
+                    for _ in 0..input.number()? {
+                        frames.push(Frame { function: input.text()?, place: input.text()? });
+                    }
+                    self.sites.insert(location, frames);
+                }
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// The stretch that an event lies in, and its place there.
+    fn stretch(&self, event: EventId) -> Option<(&Stretch, u32)> {
+        let at = self.stretches.partition_point(|s| s.first <= event.0 as u64).checked_sub(1)?;
+        let stretch = &self.stretches[at];
+        Some((stretch, event.0 - stretch.first as u32))
+    }
+
+    /// The functions that an event's thread was in, innermost first, without the place of the event itself.
+    pub fn callers(&self, trace: &Trace, event: EventId) -> Vec<Frame> {
+        let Some((stretch, index)) = self.stretch(event) else { return Vec::new() };
+        let thread = trace.thread_of(event);
+        let same =
+            |&&(at, _): &&(u32, u32)| at <= index && trace.thread_of(EventId(stretch.first as u32 + at)) == thread;
+        let last = stretch.calls.iter().rev().find(same).map(|call| call.1);
+        let number = thread_number(trace, thread);
+        let mut call = last.or_else(|| stretch.start.get(number).map(|start| start.0)).unwrap_or(0);
+        let mut all = Vec::new();
+        while call != 0 {
+            let Some(&(caller, frame)) = self.nodes.get(call as usize) else { break };
+            for &(function, place) in self.frames.get(frame as usize).into_iter().flatten() {
+                let text = |id: u32| self.strings.get(id as usize).cloned().unwrap_or_default();
+                all.push(Frame { function: text(function), place: text(place) });
+            }
+            call = caller;
+        }
+        all
+    }
+
+    /// The functions that an event's thread was in, innermost first, from the place of the event on.
+    pub fn stack(&self, trace: &Trace, event: EventId) -> Vec<Frame> {
+        let site = trace.events.location(event.index());
+        let mut stack = self.sites.get(&site.0).cloned().unwrap_or_default();
+        stack.extend(self.callers(trace, event));
+        stack
+    }
+
+    /// Which step of its thread each event belongs to, counted from 1.
+    pub fn steps(&self, trace: &Trace) -> Vec<u64> {
+        let numbers = thread_numbers(trace);
+        let mut done = vec![0; numbers.iter().max().map_or(0, |last| last + 1)];
+        let mut exceptions = self.stretches.iter().flat_map(|s| s.steps.iter().map(|e| (s.first + e.0 as u64, e.1)));
+        let mut exception = exceptions.next();
+        let mut steps = Vec::with_capacity(trace.len());
+        for (index, thread) in trace.events.threads().iter().enumerate() {
+            let step: &mut u64 = &mut done[numbers[thread.index()]];
+            *step = step.wrapping_add(1);
+            if let Some((_, more)) = exception.filter(|(event, _)| *event == index as u64) {
+                *step = step.wrapping_add_signed(more);
+                exception = exceptions.next();
+            }
+            steps.push(*step);
+        }
+        steps
+    }
+
+    /// The variable of the program that holds an address: its name and the offset in it.
+    pub fn data(&self, address: u64) -> Option<(&str, u64)> {
+        let (&start, (size, name)) = self.data.range(..=address).next_back()?;
+        (address < start + size).then_some((name.as_str(), address - start))
+    }
+
+    /// First byte of the variable of the program that holds an address.
+    pub fn data_start(&self, address: u64) -> Option<u64> {
+        self.data(address).map(|(_, offset)| address - offset)
+    }
+
+    /// Bytes of the variable of the program that holds an address.
+    pub fn data_size(&self, address: u64) -> Option<u64> {
+        self.data_start(address).and_then(|start| self.data.get(&start)).map(|(size, _)| *size)
+    }
+
+    /// The name that the program gave a thread.
+    pub fn thread_name(&self, thread: ThreadId) -> Option<&str> {
+        self.names.get(&thread.0).map(String::as_str)
+    }
+
+    /// The command line that was recorded.
+    pub fn command(&self) -> Vec<&str> {
+        self.about.iter().filter(|(key, _)| key == "argument").map(|(_, value)| value.as_str()).collect()
+    }
+
+    /// Something that is said about the recording: `folder`, `program`.
+    pub fn about(&self, key: &str) -> Option<&str> {
+        self.about.iter().find(|(k, _)| k == key).map(|(_, value)| value.as_str())
+    }
+
+    /// The schedule of the recording, to be followed again.
+    pub fn schedule(&self) -> Vec<Segment> {
+        // A turn ends with as many steps as the thread's next one starts with.
+        let mut next: HashMap<u32, u64> = HashMap::new();
+        let mut segments = Vec::with_capacity(self.turns.len());
+        for &(thread, timed_out, steps) in self.turns.iter().rev() {
+            let until = next.insert(thread, steps).unwrap_or(u64::MAX);
+            segments.push(Segment { thread, timeout: timed_out as u32, until });
+        }
+        segments.reverse();
+        segments
+    }
+}
+
+/// The runtime's number of each thread.
+pub fn thread_numbers(trace: &Trace) -> Vec<usize> {
+    (0..trace.tables.thread_count()).map(|thread| thread_number(trace, ThreadId::new(thread))).collect()
+}
+
+/// The runtime's number of a thread: they are named by it.
+pub fn thread_number(trace: &Trace, thread: ThreadId) -> usize {
+    trace.tables.thread_name(thread).strip_prefix('T').and_then(|number| number.parse().ok()).unwrap_or(0)
+}

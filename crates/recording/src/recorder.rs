@@ -1,0 +1,262 @@
+//! Starts a program, records it, writes the trace.
+
+use crate::beside::kind;
+use crate::ring::{Ring, Settings};
+use crate::runtime::Library;
+use crate::symbols::Symbols;
+use crate::translate::{Oddities, Translator};
+use crate::wire;
+use snag_trace::snag_format::{BLOCK_EVENTS, SnagWriter};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// What to run and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// Turns, seed, schedule.
+    pub settings: Settings,
+}
+
+/// How a recorded program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It exited with this status.
+    Exit(i32),
+    /// It died of this signal.
+    Signal(i32),
+}
+
+impl From<ExitStatus> for Ended {
+    fn from(status: ExitStatus) -> Ended {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Ended::Exit(code),
+            (None, signal) => Ended::Signal(signal.unwrap_or(0)),
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// How the program ended.
+    pub ended: Ended,
+    /// Events in the trace.
+    pub events: u64,
+    /// Bytes of the trace.
+    pub bytes: u64,
+    /// What the user should know.
+    pub oddities: Oddities,
+    /// Why the trace could not be written to its end, if so.
+    pub unwritten: Option<String>,
+}
+
+/// A program that is being recorded.
+pub struct Recorder {
+    /// What both processes see.
+    pub ring: Ring,
+    /// The program.
+    pub child: Child,
+    _library: Library,
+    command: Vec<OsString>,
+    /// The translation.
+    pub translator: Translator,
+}
+
+/// Where a program is that is called by name.
+pub fn find_program(name: &Path) -> Option<PathBuf> {
+    if name.components().count() > 1 {
+        return name.is_file().then(|| name.to_owned());
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|candidate| candidate.is_file())
+}
+
+impl Recorder {
+    /// Starts the program.
+    pub fn start(options: &Options) -> Result<Recorder, String> {
+        let Some(name) = options.command.first() else { return Err("no program to record".to_owned()) };
+        let shown = Path::new(name).display();
+        let program = find_program(Path::new(name)).ok_or_else(|| format!("{shown}: no such program"))?;
+        let library = Library::for_program(&program).map_err(|error| format!("cannot record: {error}"))?;
+        let ring = Ring::new(&options.settings).map_err(|error| format!("cannot share memory: {error}"))?;
+        let mut preload = OsString::from(library.path());
+        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+            preload.push(":");
+            preload.push(others);
+        }
+        let mut command = Command::new(&program);
+        command.args(&options.command[1..]).env("LD_PRELOAD", preload).env(wire::VARIABLE, ring.path());
+        without_randomisation(&mut command);
+        let child = command.spawn().map_err(|error| format!("{shown}: cannot be started: {error}"))?;
+        let translator = Translator::new(Symbols::new(std::env::current_dir().ok()));
+        Ok(Recorder { ring, child, _library: library, command: options.command.clone(), translator })
+    }
+
+    /// Records until the program has ended, into a file that is readable up to its last block at any time.
+    pub fn record(mut self, path: &Path) -> Result<Summary, String> {
+        let file = File::create(path).map_err(|error| format!("{}: cannot create: {error}", path.display()))?;
+        let mut output = Output { writer: SnagWriter::new(BufWriter::new(file), true), unwritten: None };
+        output.extra(&self.about());
+        let ended = loop {
+            let translator = &mut self.translator;
+            let full = self.ring.next(Duration::from_millis(50), |words| translator.chunk(words, false));
+            if full {
+                output.take(&mut self.translator, false);
+                continue;
+            }
+            match self.child.try_wait() {
+                Ok(None) => {}
+                Ok(Some(status)) => break status.into(),
+                Err(error) => return Err(format!("cannot wait for the program: {error}")),
+            }
+        };
+        self.drain(&mut output);
+        if self.ring.header().owner.load(Relaxed) == 0 {
+            let _ = std::fs::remove_file(path);
+            return Err(format!(
+                "{}: nothing was recorded: the program is not built with -fsanitize=thread, or is linked statically",
+                self.command[0].display()
+            ));
+        }
+        if self.ring.header().trouble.load(Relaxed) == wire::TOO_MANY_THREADS {
+            self.translator.oddities.broken.get_or_insert_with(|| "the program has too many threads".to_owned());
+        }
+        let events = self.translator.count() as u64;
+        output.take(&mut self.translator, true);
+        if events == 0 {
+            let _ = std::fs::remove_file(path);
+            return Err("the program ended before its first event".to_owned());
+        }
+        let Output { writer, mut unwritten } = output;
+        if unwritten.is_none()
+            && let Err(error) = writer
+                .finish(&self.translator.tables)
+                .map_err(|e| e.to_string())
+                .and_then(|mut out| out.flush().map_err(|e| e.to_string()))
+        {
+            unwritten = Some(error);
+        }
+        let bytes = std::fs::metadata(path).map_or(0, |data| data.len());
+        Ok(Summary { ended, events, bytes, oddities: self.translator.oddities, unwritten })
+    }
+
+    /// Translates what a program that is dead has left.
+    fn drain(&mut self, output: &mut Output) {
+        loop {
+            let translator = &mut self.translator;
+            if !self.ring.next(Duration::ZERO, |words| translator.chunk(words, false)) {
+                break;
+            }
+            output.take(&mut self.translator, false);
+        }
+        let translator = &mut self.translator;
+        translator.chunk(self.ring.rest(), true);
+    }
+
+    fn about(&self) -> Vec<u8> {
+        let mut block = vec![kind::ABOUT];
+        let mut say = |key: &str, value: &str| {
+            block.extend_from_slice(key.as_bytes());
+            block.push(b'=');
+            block.extend_from_slice(value.replace('\0', " ").as_bytes());
+            block.push(0);
+        };
+        for argument in &self.command {
+            say("argument", &argument.to_string_lossy());
+        }
+        if let Ok(folder) = std::env::current_dir() {
+            say("folder", &folder.to_string_lossy());
+        }
+        if let Some(program) = find_program(Path::new(&self.command[0])) {
+            if let Some(digest) = digest(&program) {
+                say("digest", &digest);
+            }
+            say("program", &program.canonicalize().unwrap_or(program).to_string_lossy());
+        }
+        say("environment", &environment());
+        block
+    }
+}
+
+/// A checksum of a program, to tell whether it has changed.
+pub fn digest(program: &Path) -> Option<String> {
+    std::fs::read(program).ok().map(|bytes| format!("{:016x}", checksum(&bytes)))
+}
+
+/// A checksum of the environment, but for what differs from shell to shell.
+pub fn environment() -> String {
+    let own = ["LD_PRELOAD", "_", "OLDPWD", "SHLVL", wire::VARIABLE];
+    let mut all: Vec<_> = std::env::vars_os().filter(|(name, _)| !own.iter().any(|own| name == own)).collect();
+    all.sort();
+    let mut text = Vec::new();
+    for (name, value) in &all {
+        text.extend_from_slice(name.as_encoded_bytes());
+        text.push(b'=');
+        text.extend_from_slice(value.as_encoded_bytes());
+        text.push(0);
+    }
+    format!("{:016x}", checksum(&text))
+}
+
+/// FNV-1a.
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ byte as u64).wrapping_mul(0x100_0000_01b3))
+}
+
+/// The same addresses in every run, so that a run can be repeated.
+fn without_randomisation(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    const NO_RANDOMISATION: libc::c_ulong = 0x0040000;
+    // SAFETY: a plain system call in the child before it becomes the program.
+    unsafe {
+        command.pre_exec(|| {
+            let now = libc::personality(0xffff_ffff);
+            // Where this is not allowed, the recording is as good; only its replay may differ.
+            let _ = libc::personality(now as libc::c_ulong | NO_RANDOMISATION);
+            Ok(())
+        });
+    }
+}
+
+/// The trace file. When it cannot be written any more, the program still runs to its end.
+struct Output {
+    writer: SnagWriter<BufWriter<File>>,
+    unwritten: Option<String>,
+}
+
+impl Output {
+    /// Writes whole blocks of events, or, at the end, all.
+    fn take(&mut self, translator: &mut Translator, all: bool) {
+        if translator.events.len() < BLOCK_EVENTS && !all {
+            return;
+        }
+        if self.unwritten.is_none() && !translator.events.is_empty() {
+            let written = self
+                .writer
+                .write(&translator.events, &translator.tables)
+                .and_then(|()| self.writer.flush(&translator.tables));
+            if let Err(error) = written {
+                self.unwritten = Some(error.to_string());
+            }
+        }
+        for block in translator.take_beside() {
+            self.extra(&block);
+        }
+    }
+
+    fn extra(&mut self, block: &[u8]) {
+        if self.unwritten.is_none()
+            && let Err(error) = self.writer.extra(block)
+        {
+            self.unwritten = Some(error.to_string());
+        }
+    }
+}

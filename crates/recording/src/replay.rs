@@ -1,0 +1,250 @@
+//! Runs a recorded program again: along the schedule of the recording, or along a witness up to a race.
+//!
+//! The schedule says which thread runs for how many steps. The runtime follows it; the tool compares what happens with
+//! what was recorded, or, at the end of a witness, looks at the threads that stand in front of their racing accesses.
+
+use crate::recorded::{Recorded, thread_numbers};
+use crate::recorder::{Ended, Options, Recorder};
+use crate::ring::Settings;
+use crate::wire::{self, Segment};
+use snag_trace::{EventId, Op, Trace, VarId, Variable};
+use std::ffi::OsString;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering::*;
+use std::time::{Duration, Instant};
+
+/// A schedule that makes the program do the events of a witness, in its order, and then brings the two threads of a race
+/// in front of their accesses.
+pub fn along_witness(
+    trace: &Trace,
+    recorded: &Recorded,
+    witness: impl Iterator<Item = EventId>,
+    pair: [EventId; 2],
+) -> Vec<Segment> {
+    let numbers = thread_numbers(trace);
+    let steps = recorded.steps(trace);
+    let number = |event: EventId| numbers[trace.thread_of(event).index()] as u32;
+    let mut segments: Vec<Segment> = Vec::new();
+    let mut add = |thread: u32, until: u64, timeout: bool| match segments.last_mut() {
+        Some(last) if last.thread == thread && !timeout => last.until = last.until.max(until),
+        _ => segments.push(Segment { thread, timeout: timeout as u32, until }),
+    };
+    for event in witness {
+        let index = event.index();
+        let woken_by_time = trace.events.ops()[index] == Op::Wake && trace.events.aux(index) == 0;
+        add(number(event), steps[index], woken_by_time);
+    }
+    for event in pair {
+        add(number(event), steps[event.index()].saturating_sub(1), false);
+    }
+    segments
+}
+
+/// One of the two accesses of a race that is about to happen.
+#[derive(Clone, Debug)]
+pub struct Standing {
+    /// The event of the trace that it is.
+    pub event: EventId,
+    /// What is in the memory now, if it could be read.
+    pub holds: Option<Vec<u8>>,
+}
+
+/// How far a program came along a witness.
+#[derive(Clone, Debug)]
+pub enum Driven {
+    /// Both threads stand in front of their accesses, to overlapping memory.
+    Confirmed([Standing; 2]),
+    /// It went another way.
+    Diverged {
+        /// Segments of the schedule that were run.
+        done: u64,
+        /// Segments there are.
+        all: u64,
+        /// What happened.
+        why: String,
+    },
+}
+
+/// How long nothing may happen before a replay is given up.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Drives the program along a schedule made by [`along_witness`].
+pub fn drive(
+    trace: &Trace,
+    command: Vec<OsString>,
+    schedule: Vec<Segment>,
+    pair: [EventId; 2],
+) -> Result<Driven, String> {
+    let all = schedule.len() as u64;
+    let settings = Settings { schedule, stop_at_end: true, ..Settings::default() };
+    let mut recorder = Recorder::start(&Options { command, settings })?;
+    let why = follow(&mut recorder)?;
+    let done = recorder.ring.header().replayed.load(Relaxed);
+    let result = match why {
+        Some(why) => Driven::Diverged { done, all, why },
+        None => {
+            // Everything stands still, so the chunk is as it is.
+            let rest = recorder.ring.rest().to_vec();
+            recorder.translator.chunk(&rest, false);
+            stand(trace, &recorder, pair).unwrap_or_else(|why| Driven::Diverged { done, all, why })
+        }
+    };
+    // It has served its purpose.
+    let _ = recorder.child.kill();
+    let _ = recorder.child.wait();
+    Ok(result)
+}
+
+/// Waits until the schedule was followed to its end, or why it was not.
+fn follow(recorder: &mut Recorder) -> Result<Option<String>, String> {
+    let mut last = (Instant::now(), 0, 0);
+    loop {
+        let Recorder { ring, translator, .. } = recorder;
+        let moved = ring.next(Duration::from_millis(5), |words| translator.chunk(words, false));
+        match ring.header().outcome.load(Acquire) {
+            wire::FOLLOWED => return Ok(None),
+            wire::DIVERGED => return Ok(Some("the thread whose turn it was cannot run".to_owned())),
+            _ => {}
+        }
+        let progress = (ring.header().replayed.load(Relaxed), ring.header().filled.load(Relaxed));
+        if moved || progress != (last.1, last.2) {
+            last = (Instant::now(), progress.0, progress.1);
+        }
+        if last.0.elapsed() > PATIENCE {
+            return Ok(Some("nothing happens any more".to_owned()));
+        }
+        if let Some(status) = recorder.child.try_wait().map_err(|error| format!("cannot wait: {error}"))? {
+            return Ok(Some(match Ended::from(status) {
+                Ended::Exit(code) => format!("the program exited with status {code}"),
+                Ended::Signal(signal) => format!("the program died of signal {signal}"),
+            }));
+        }
+    }
+}
+
+/// Compares where the two threads stand with where they should.
+fn stand(trace: &Trace, recorder: &Recorder, pair: [EventId; 2]) -> Result<Driven, String> {
+    let numbers = thread_numbers(trace);
+    let mut standing = Vec::new();
+    for event in pair {
+        let thread = trace.thread_of(event);
+        let name = trace.tables.thread_name(thread);
+        let number = numbers[thread.index()] as u32;
+        let Some(&[first, address, size]) = recorder.translator.stopped.get(&number) else {
+            return Err(format!("{name} was not stopped"));
+        };
+        let access = trace.event(event);
+        let Variable::Range { address: wanted, size: bytes } = trace.tables.variable(VarId(access.target)) else {
+            return Err("the race is not about memory".to_owned());
+        };
+        // Operations that are no plain accesses do not say where they are going; for those the count of steps speaks.
+        if address != 0 {
+            let writes = size >> 32 != 0;
+            let same_memory = address & ADDRESS == wanted & ADDRESS;
+            if writes != access.op.writes() || !same_memory {
+                return Err(format!(
+                    "{name} stands in front of another access, a {} of {address:#x}",
+                    if writes { "write" } else { "read" }
+                ));
+            }
+            let _ = first;
+        }
+        let holds = read_memory(recorder.child.id(), wanted & ADDRESS, bytes.min(16) as usize);
+        standing.push(Standing { event, holds });
+    }
+    let [first, second] = <[Standing; 2]>::try_from(standing).map_err(|_| "two accesses".to_owned())?;
+    Ok(Driven::Confirmed([first, second]))
+}
+
+/// The part of an address in the trace that is an address of the program.
+const ADDRESS: u64 = (1 << 48) - 1;
+
+fn read_memory(process: u32, address: u64, length: usize) -> Option<Vec<u8>> {
+    let memory = std::fs::File::open(format!("/proc/{process}/mem")).ok()?;
+    let mut bytes = vec![0; length];
+    memory.read_exact_at(&mut bytes, address).ok()?;
+    Some(bytes)
+}
+
+/// What a repetition of a recording gave.
+#[derive(Clone, Debug)]
+pub enum Repeated {
+    /// So many events, all the same, and how the program ended.
+    Same(u64, Ended),
+    /// The first event that differs: its number, what was recorded, what happened.
+    Differs(u64, String, String),
+}
+
+/// Runs the program along the recording's own schedule and compares every event.
+pub fn repeat(trace: &Trace, recorded: &Recorded, command: Vec<OsString>) -> Result<Repeated, String> {
+    let settings = Settings { schedule: recorded.schedule(), ..Settings::default() };
+    let mut recorder = Recorder::start(&Options { command, settings })?;
+    let mut compared = 0;
+    let mut difference = None;
+    let ended = loop {
+        let Recorder { ring, translator, .. } = &mut recorder;
+        let full = ring.next(Duration::from_millis(20), |words| translator.chunk(words, false));
+        if full {
+            difference = difference.or_else(|| compare(trace, &mut recorder, &mut compared));
+            continue;
+        }
+        match recorder.child.try_wait() {
+            Ok(None) => {}
+            Ok(Some(status)) => break Ended::from(status),
+            Err(error) => return Err(format!("cannot wait for the program: {error}")),
+        }
+    };
+    while {
+        let Recorder { ring, translator, .. } = &mut recorder;
+        ring.next(Duration::ZERO, |words| translator.chunk(words, false))
+    } {}
+    let rest = recorder.ring.rest().to_vec();
+    recorder.translator.chunk(&rest, true);
+    difference = difference.or_else(|| compare(trace, &mut recorder, &mut compared));
+    if let Some((event, then, now)) = difference {
+        return Ok(Repeated::Differs(event, then, now));
+    }
+    if compared < trace.len() {
+        let then = describe(trace, compared);
+        return Ok(Repeated::Differs(compared as u64, then, "the end of the program".to_owned()));
+    }
+    Ok(Repeated::Same(compared as u64, ended))
+}
+
+/// Compares the events that were translated since the last time.
+fn compare(trace: &Trace, recorder: &mut Recorder, compared: &mut usize) -> Option<(u64, String, String)> {
+    let translator = &mut recorder.translator;
+    let now = Trace { tables: std::mem::take(&mut translator.tables), events: std::mem::take(&mut translator.events) };
+    let mut difference = None;
+    for index in 0..now.events.len() {
+        let event = *compared;
+        if event >= trace.len() {
+            let what = describe(&now, index);
+            difference = Some((event as u64, "the end of the recording".to_owned(), what));
+            break;
+        }
+        let (then, happened) = (trace.events.get(event), now.events.get(index));
+        // Names get their numbers in the order in which they come, so the same events have the same numbers.
+        if then != happened {
+            difference = Some((event as u64, describe(trace, event), describe(&now, index)));
+            break;
+        }
+        *compared += 1;
+    }
+    translator.tables = now.tables;
+    translator.events = now.events;
+    translator.take_beside();
+    difference
+}
+
+fn describe(trace: &Trace, index: usize) -> String {
+    let event = trace.events.get(index);
+    let value = event.value.map_or(String::new(), |value| format!(" = {value}"));
+    format!(
+        "{} {}{value} by {} at {}",
+        event.op.word(),
+        trace.target_text(&event),
+        trace.tables.thread_name(event.thread),
+        trace.tables.location_name(event.location)
+    )
+}

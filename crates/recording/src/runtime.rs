@@ -1,0 +1,65 @@
+//! The runtime library, ready to be preloaded.
+
+use crate::ring::{memory_file, shared_path};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+static LIBRARY: &[u8] = include_bytes!(env!("SNAG_RUNTIME"));
+
+/// The name that the library is linked with: the longest that is needed.
+const LINKED_NAME: &[u8] = b"libclang_rt.tsan-x86_64.so\0";
+
+/// A runtime library in memory.
+pub struct Library {
+    file: OwnedFd,
+}
+
+impl Library {
+    /// The library under the name by which a program asks for ThreadSanitizer's runtime, so that the dynamic linker takes
+    /// ours for it and never loads the other.
+    pub fn for_program(program: &Path) -> io::Result<Library> {
+        if LIBRARY.is_empty() {
+            return Err(io::Error::other("programs can be recorded only on Linux on x86-64"));
+        }
+        let name = wanted_name(program).unwrap_or_else(|| "libtsan.so.2".to_owned());
+        let mut library = LIBRARY.to_vec();
+        let place = library.windows(LINKED_NAME.len()).position(|bytes| bytes == LINKED_NAME);
+        if let Some(place) = place.filter(|_| name.len() < LINKED_NAME.len()) {
+            library[place..place + LINKED_NAME.len()].fill(0);
+            library[place..place + name.len()].copy_from_slice(name.as_bytes());
+        }
+        let mut file = std::fs::File::from(memory_file("snag-runtime")?);
+        file.write_all(&library)?;
+        Ok(Library { file: file.into() })
+    }
+
+    /// Where other processes find it while this one lives.
+    pub fn path(&self) -> String {
+        shared_path(&self.file)
+    }
+}
+
+/// The name of ThreadSanitizer's runtime among the libraries that a program needs.
+fn wanted_name(program: &Path) -> Option<String> {
+    let bytes = std::fs::read(program).ok()?;
+    needed(&bytes)?.into_iter().find(|name| name.starts_with("libtsan.so") || name.starts_with("libclang_rt.tsan"))
+}
+
+/// The shared libraries that an ELF file names; `None` if it is none.
+pub fn needed(bytes: &[u8]) -> Option<Vec<String>> {
+    use object::elf;
+    use object::read::elf::{Dyn, FileHeader, SectionHeader};
+    let header = elf::FileHeader64::<object::Endianness>::parse(bytes).ok()?;
+    let endian = header.endian().ok()?;
+    let sections = header.sections(endian, bytes).ok()?;
+    let (dynamic, strings) = sections.iter().find_map(|s| s.dynamic(endian, bytes).ok().flatten())?;
+    let strings = sections.strings(endian, bytes, strings).ok()?;
+    let names = dynamic.iter().filter(|entry| entry.tag32(endian) == Some(elf::DT_NEEDED));
+    Some(
+        names
+            .filter_map(|entry| entry.string(endian, strings).ok())
+            .map(|name| String::from_utf8_lossy(name).into_owned())
+            .collect(),
+    )
+}

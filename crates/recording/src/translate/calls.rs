@@ -1,0 +1,182 @@
+//! The tree of calls, and for each event which call it was made in.
+
+use crate::beside::{kind, put, put_signed, put_text};
+use crate::symbols::{Pool, Symbols};
+use std::collections::HashMap;
+
+/// Most nodes of the tree; what is called beyond is taken for its caller.
+const MOST: usize = 1 << 24;
+
+/// Builds the tree and the blocks that describe it.
+pub struct Calls {
+    /// Caller and frame of each node; node 0 is the bottom.
+    nodes: Vec<(u32, u32)>,
+    children: HashMap<(u32, u64), u32>,
+    /// Frame of each program counter.
+    frames: HashMap<u64, u32>,
+    frame_texts: Vec<(u64, Vec<(u32, u32)>)>,
+    strings: Pool,
+    /// How much of it has been written.
+    written: (usize, usize, usize),
+    threads: Vec<Thread>,
+    /// The stretch of events that is being filled.
+    first: u64,
+    start: Vec<(u32, u64)>,
+    calls: Vec<(u32, u32)>,
+    steps: Vec<(u32, i64)>,
+}
+
+#[derive(Clone, Default)]
+struct Thread {
+    call: u32,
+    steps: u64,
+    /// Call and steps of its last event.
+    told: (u32, u64),
+}
+
+impl Calls {
+    /// No calls.
+    pub fn new() -> Calls {
+        Calls {
+            nodes: vec![(0, 0)],
+            children: HashMap::new(),
+            frames: HashMap::new(),
+            frame_texts: Vec::new(),
+            strings: Pool::default(),
+            written: (0, 0, 1),
+            threads: Vec::new(),
+            first: 0,
+            start: Vec::new(),
+            calls: Vec::new(),
+            steps: Vec::new(),
+        }
+    }
+
+    fn thread(&mut self, thread: usize) -> &mut Thread {
+        if self.threads.len() <= thread {
+            self.threads.resize(thread + 1, Thread::default());
+        }
+        &mut self.threads[thread]
+    }
+
+    /// The thread calls a function; `pc` is where it will return to.
+    pub fn enter(&mut self, thread: usize, pc: u64, symbols: &mut Symbols) {
+        let caller = self.thread(thread).call;
+        let node = match self.children.get(&(caller, pc)) {
+            Some(&node) => node,
+            None if self.nodes.len() >= MOST => caller,
+            None => {
+                let frame = self.frame(pc, symbols);
+                let node = self.nodes.len() as u32;
+                self.nodes.push((caller, frame));
+                self.children.insert((caller, pc), node);
+                node
+            }
+        };
+        self.threads[thread].call = node;
+    }
+
+    /// It returns.
+    pub fn leave(&mut self, thread: usize) {
+        let call = self.thread(thread).call;
+        self.threads[thread].call = self.nodes[call as usize].0;
+    }
+
+    fn frame(&mut self, pc: u64, symbols: &mut Symbols) -> u32 {
+        if let Some(&frame) = self.frames.get(&pc) {
+            return frame;
+        }
+        let texts = symbols.code(pc);
+        let texts = texts.iter().map(|f| (self.strings.id(&f.function), self.strings.id(&f.place))).collect();
+        let frame = self.frame_texts.len() as u32;
+        self.frame_texts.push((pc, texts));
+        self.frames.insert(pc, frame);
+        frame
+    }
+
+    /// The thread does a step.
+    #[inline]
+    pub fn step(&mut self, thread: usize) {
+        self.thread(thread).steps += 1;
+    }
+
+    /// The runtime says how many it has done.
+    pub fn set_steps(&mut self, thread: usize, steps: u64) {
+        self.thread(thread).steps = steps;
+    }
+
+    /// An event of the thread, the `index`-th of the stretch. `pc` makes it a leaf of the tree.
+    #[inline]
+    pub fn event(&mut self, thread: usize, index: u32) {
+        let state = self.thread(thread);
+        let (call, steps) = state.told;
+        let (now, done) = (state.call, state.steps);
+        state.told = (now, done);
+        if now != call {
+            self.calls.push((index, now));
+        }
+        if done != steps + 1 {
+            self.steps.push((index, (done as i64).wrapping_sub(steps as i64 + 1)));
+        }
+    }
+
+    /// Begins a stretch with the given event.
+    pub fn begin_stretch(&mut self, first: u64) {
+        self.first = first;
+        self.start = self.threads.iter().map(|t| t.told).collect();
+        self.calls.clear();
+        self.steps.clear();
+    }
+
+    /// The block for the events since the last time.
+    pub fn stretch(&mut self, out: &mut Vec<u8>) {
+        out.push(kind::STRETCH);
+        put(out, self.first);
+        put(out, self.start.len() as u64);
+        for &(call, steps) in &self.start {
+            put(out, call as u64);
+            put(out, steps);
+        }
+        put(out, self.calls.len() as u64);
+        let mut last = 0;
+        for &(index, call) in &self.calls {
+            put(out, (index - last) as u64);
+            put(out, call as u64);
+            last = index;
+        }
+        put(out, self.steps.len() as u64);
+        let mut last = 0;
+        for &(index, more) in &self.steps {
+            put(out, (index - last) as u64);
+            put_signed(out, more);
+            last = index;
+        }
+    }
+
+    /// The block for the names that are new since the last time; false if there are none.
+    pub fn names(&mut self, out: &mut Vec<u8>) -> bool {
+        let (strings, frames, nodes) = self.written;
+        self.written = (self.strings.all.len(), self.frame_texts.len(), self.nodes.len());
+        if (strings, frames, nodes) == self.written {
+            return false;
+        }
+        out.push(kind::NAMES);
+        put(out, (self.strings.all.len() - strings) as u64);
+        self.strings.all[strings..].iter().for_each(|text| put_text(out, text));
+        put(out, (self.frame_texts.len() - frames) as u64);
+        for (pc, texts) in &self.frame_texts[frames..] {
+            put(out, *pc);
+            put(out, texts.len() as u64);
+            for &(function, place) in texts {
+                put(out, function as u64);
+                put(out, place as u64);
+            }
+        }
+        put(out, (self.nodes.len() - nodes) as u64);
+        for &(caller, frame) in &self.nodes[nodes..] {
+            put(out, caller as u64);
+            put(out, frame as u64);
+        }
+        true
+    }
+}

@@ -1,0 +1,27 @@
+//! What is known about a trace beside its events, if it was recorded.
+
+use snag_trace::{EventId, ThreadId, Trace};
+
+/// A function that a thread was in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// Its name, or empty.
+    pub function: String,
+    /// Where in it, as `path:line:column` where that is known.
+    pub place: String,
+}
+
+/// Answers questions about events and threads.
+pub trait Background {
+    /// The functions that the event's thread was in, innermost first; empty if unknown.
+    fn stack(&self, trace: &Trace, event: EventId) -> Vec<Frame>;
+
+    /// What the memory that an event accesses is, as a sentence: `counter is a variable of 4 bytes`.
+    fn memory(&self, trace: &Trace, event: EventId) -> Option<String>;
+
+    /// Where a thread comes from, as a sentence.
+    fn thread(&self, trace: &Trace, thread: ThreadId) -> Option<String>;
+
+    /// A line of the program's source.
+    fn source(&self, path: &str, line: u64) -> Option<String>;
+}

@@ -1,0 +1,222 @@
+//! The compiler's callbacks for plain accesses and function entry and exit: the hot path.
+
+use crate::record::{flush, page, put_range, put_range_before_write, put1, put3, put4};
+use crate::thread::{self, DEEPEST, Thread};
+use crate::token::{self, HOLDER};
+use crate::wire::{head, op};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Exports functions that put the address they return to into a register and jump on: the place in the program that
+/// called.
+#[macro_export]
+macro_rules! stubs {
+    ($($name:ident $register:literal $target:path;)*) => {$(
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(concat!("mov ", $register, ", qword ptr [rsp]"), "jmp {target}", target = sym $target)
+        }
+    )*};
+}
+
+/// The thread, if it holds the token after this and its event counts.
+#[inline(always)]
+fn holder() -> Option<*mut Thread> {
+    let thread = thread::current();
+    if HOLDER.0.load(Relaxed) == thread as usize || token::not_holder(thread) { Some(thread) } else { None }
+}
+
+#[inline(always)]
+unsafe fn load<const LOG: u8>(address: usize) -> u64 {
+    unsafe {
+        match LOG {
+            0 => (address as *const u8).read_volatile() as u64,
+            1 => (address as *const u16).read_unaligned() as u64,
+            2 => (address as *const u32).read_unaligned() as u64,
+            _ => (address as *const u64).read_unaligned(),
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn access<const LOG: u8, const WRITES: bool>(address: usize, pc: usize) {
+    let Some(thread) = holder() else { return };
+    flush();
+    page().budget -= 1;
+    if page().budget < 0 {
+        token::preempt(thread, [head(op::STOPPED, LOG, pc), address as u64, (WRITES as u64) << 32 | 1 << LOG]);
+    }
+    if !WRITES {
+        unsafe {
+            if LOG == 4 {
+                put4(head(op::READ, LOG, pc), address as u64, load::<3>(address), load::<3>(address + 8));
+            } else {
+                put3(head(op::READ, LOG, pc), address as u64, load::<LOG>(address));
+            }
+        }
+        return;
+    }
+    let slot = match LOG {
+        4 => put4(head(op::WRITE, LOG, pc), address as u64, 0, 0),
+        _ => put3(head(op::WRITE, LOG, pc), address as u64, 0),
+    };
+    let page = page();
+    page.slot = slot;
+    page.address = address;
+    page.length = 1 << LOG;
+    // Eight bytes are read back if they cannot reach into the next page.
+    let whole: u64 = if LOG >= 3 { !0 } else { (1 << (8 << (LOG & 3))) - 1 };
+    page.mask = if LOG < 4 && address & 4095 <= 4088 { whole } else { 0 };
+}
+
+unsafe extern "C" fn read<const LOG: u8>(address: usize, pc: usize) {
+    unsafe { access::<LOG, false>(address, pc) }
+}
+
+unsafe extern "C" fn write<const LOG: u8>(address: usize, pc: usize) {
+    unsafe { access::<LOG, true>(address, pc) }
+}
+
+unsafe extern "C" fn read_write<const LOG: u8>(address: usize, pc: usize) {
+    unsafe {
+        access::<LOG, false>(address, pc);
+        access::<LOG, true>(address, pc);
+    }
+}
+
+unsafe extern "C" fn range_read(address: usize, length: usize, pc: usize) {
+    let thread = thread::current();
+    if length > 0 && token::enter(thread) {
+        put_range(op::RANGE_READ, pc, address, length);
+    }
+}
+
+unsafe extern "C" fn range_write(address: usize, length: usize, pc: usize) {
+    let thread = thread::current();
+    if length > 0 && token::enter(thread) {
+        put_range_before_write(pc, address, length);
+    }
+}
+
+stubs! {
+    __tsan_read1 "rsi" read::<0>; __tsan_read2 "rsi" read::<1>; __tsan_read4 "rsi" read::<2>;
+    __tsan_read8 "rsi" read::<3>; __tsan_read16 "rsi" read::<4>;
+    __tsan_write1 "rsi" write::<0>; __tsan_write2 "rsi" write::<1>; __tsan_write4 "rsi" write::<2>;
+    __tsan_write8 "rsi" write::<3>; __tsan_write16 "rsi" write::<4>;
+    __tsan_unaligned_read2 "rsi" read::<1>; __tsan_unaligned_read4 "rsi" read::<2>;
+    __tsan_unaligned_read8 "rsi" read::<3>; __tsan_unaligned_read16 "rsi" read::<4>;
+    __tsan_unaligned_write2 "rsi" write::<1>; __tsan_unaligned_write4 "rsi" write::<2>;
+    __tsan_unaligned_write8 "rsi" write::<3>; __tsan_unaligned_write16 "rsi" write::<4>;
+    __tsan_read_write1 "rsi" read_write::<0>; __tsan_read_write2 "rsi" read_write::<1>;
+    __tsan_read_write4 "rsi" read_write::<2>; __tsan_read_write8 "rsi" read_write::<3>;
+    __tsan_read_write16 "rsi" read_write::<4>;
+    __tsan_unaligned_read_write2 "rsi" read_write::<1>; __tsan_unaligned_read_write4 "rsi" read_write::<2>;
+    __tsan_unaligned_read_write8 "rsi" read_write::<3>; __tsan_unaligned_read_write16 "rsi" read_write::<4>;
+    __tsan_volatile_read1 "rsi" read::<0>; __tsan_volatile_read2 "rsi" read::<1>;
+    __tsan_volatile_read4 "rsi" read::<2>; __tsan_volatile_read8 "rsi" read::<3>;
+    __tsan_volatile_read16 "rsi" read::<4>;
+    __tsan_volatile_write1 "rsi" write::<0>; __tsan_volatile_write2 "rsi" write::<1>;
+    __tsan_volatile_write4 "rsi" write::<2>; __tsan_volatile_write8 "rsi" write::<3>;
+    __tsan_volatile_write16 "rsi" write::<4>;
+    __tsan_unaligned_volatile_read2 "rsi" read::<1>; __tsan_unaligned_volatile_read4 "rsi" read::<2>;
+    __tsan_unaligned_volatile_read8 "rsi" read::<3>; __tsan_unaligned_volatile_read16 "rsi" read::<4>;
+    __tsan_unaligned_volatile_write2 "rsi" write::<1>; __tsan_unaligned_volatile_write4 "rsi" write::<2>;
+    __tsan_unaligned_volatile_write8 "rsi" write::<3>; __tsan_unaligned_volatile_write16 "rsi" write::<4>;
+    __tsan_vptr_read "rsi" read::<3>; __tsan_vptr_update "rsi" write::<3>;
+    __tsan_read_range "rdx" range_read; __tsan_write_range "rdx" range_write;
+    __sanitizer_unaligned_load16 "rsi" load16; __sanitizer_unaligned_load32 "rsi" load32;
+    __sanitizer_unaligned_load64 "rsi" load64;
+    __sanitizer_unaligned_store16 "rdx" store16; __sanitizer_unaligned_store32 "rdx" store32;
+    __sanitizer_unaligned_store64 "rdx" store64;
+    __tsan_read1_pc "r11" read_pc::<0>; __tsan_read2_pc "r11" read_pc::<1>; __tsan_read4_pc "r11" read_pc::<2>;
+    __tsan_read8_pc "r11" read_pc::<3>; __tsan_read16_pc "r11" read_pc::<4>;
+    __tsan_write1_pc "r11" write_pc::<0>; __tsan_write2_pc "r11" write_pc::<1>; __tsan_write4_pc "r11" write_pc::<2>;
+    __tsan_write8_pc "r11" write_pc::<3>; __tsan_write16_pc "r11" write_pc::<4>;
+}
+
+unsafe extern "C" fn read_pc<const LOG: u8>(address: usize, pc: usize) {
+    unsafe { access::<LOG, false>(address, pc) }
+}
+
+unsafe extern "C" fn write_pc<const LOG: u8>(address: usize, pc: usize) {
+    unsafe { access::<LOG, true>(address, pc) }
+}
+
+unsafe extern "C" fn load16(address: usize, pc: usize) -> u16 {
+    unsafe {
+        access::<1, false>(address, pc);
+        (address as *const u16).read_unaligned()
+    }
+}
+
+unsafe extern "C" fn load32(address: usize, pc: usize) -> u32 {
+    unsafe {
+        access::<2, false>(address, pc);
+        (address as *const u32).read_unaligned()
+    }
+}
+
+unsafe extern "C" fn load64(address: usize, pc: usize) -> u64 {
+    unsafe {
+        access::<3, false>(address, pc);
+        (address as *const u64).read_unaligned()
+    }
+}
+
+unsafe extern "C" fn store16(address: usize, value: u16, pc: usize) {
+    unsafe {
+        access::<1, true>(address, pc);
+        (address as *mut u16).write_unaligned(value);
+    }
+}
+
+unsafe extern "C" fn store32(address: usize, value: u32, pc: usize) {
+    unsafe {
+        access::<2, true>(address, pc);
+        (address as *mut u32).write_unaligned(value);
+    }
+}
+
+unsafe extern "C" fn store64(address: usize, value: u64, pc: usize) {
+    unsafe {
+        access::<3, true>(address, pc);
+        (address as *mut u64).write_unaligned(value);
+    }
+}
+
+/// Both the stack pointer at the call and the place in the caller's caller are known here.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn __tsan_func_entry() {
+    core::arch::naked_asm!("mov rsi, rsp", "jmp {target}", target = sym enter_function)
+}
+
+unsafe extern "C" fn enter_function(pc: usize, stack: usize) {
+    let Some(thread) = holder() else { return };
+    flush();
+    let thread = unsafe { &mut *thread };
+    let frames = unsafe { &mut *thread.frames };
+    // Frames that lie below this one were left without a word, by longjmp.
+    while thread.depth > 0 && frames[thread.depth.min(DEEPEST) - 1] <= stack {
+        thread.depth = thread.depth.min(DEEPEST) - 1;
+        put1(head(op::LEAVE, 0, 0));
+    }
+    if thread.depth < DEEPEST {
+        frames[thread.depth] = stack;
+        put1(head(op::ENTER, 0, pc));
+    }
+    thread.depth += 1;
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __tsan_func_exit() {
+    let Some(thread) = holder() else { return };
+    flush();
+    let thread = unsafe { &mut *thread };
+    if thread.depth > 0 {
+        thread.depth -= 1;
+        if thread.depth < DEEPEST {
+            put1(head(op::LEAVE, 0, 0));
+        }
+    }
+}

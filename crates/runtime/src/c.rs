@@ -1,0 +1,168 @@
+//! What the runtime needs of the C library and the kernel, declared here so that it depends on nothing.
+
+use core::arch::asm;
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// A pointer whose target does not matter here.
+pub type Pointer = *mut core::ffi::c_void;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Timespec {
+    pub seconds: i64,
+    pub nanoseconds: i64,
+}
+
+impl Timespec {
+    pub fn from_nanoseconds(ns: u64) -> Timespec {
+        Timespec { seconds: (ns / 1_000_000_000) as i64, nanoseconds: (ns % 1_000_000_000) as i64 }
+    }
+
+    pub fn to_nanoseconds(self) -> u64 {
+        (self.seconds.max(0) as u64).saturating_mul(1_000_000_000).saturating_add(self.nanoseconds.max(0) as u64)
+    }
+}
+
+unsafe extern "C" {
+    pub fn dlsym(handle: Pointer, name: *const u8) -> Pointer;
+    pub fn __errno_location() -> *mut c_int;
+    pub fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int;
+    pub fn pthread_self() -> usize;
+    pub fn pthread_key_create(key: *mut u32, destructor: unsafe extern "C" fn(Pointer)) -> c_int;
+    pub fn pthread_setspecific(key: u32, value: *const core::ffi::c_void) -> c_int;
+    pub fn malloc_usable_size(block: Pointer) -> usize;
+    pub fn __libc_malloc(size: usize) -> Pointer;
+    pub fn __libc_free(block: Pointer);
+    pub fn __libc_calloc(count: usize, size: usize) -> Pointer;
+    pub fn __libc_realloc(block: Pointer, size: usize) -> Pointer;
+    pub fn __libc_memalign(alignment: usize, size: usize) -> Pointer;
+}
+
+/// The next definition of a symbol after ours.
+pub const RTLD_NEXT: Pointer = -1isize as Pointer;
+
+pub const EINTR: c_int = 4;
+pub const EAGAIN: c_int = 11;
+pub const ENOMEM: c_int = 12;
+pub const EBUSY: c_int = 16;
+pub const EINVAL: c_int = 22;
+pub const EDEADLK: c_int = 35;
+pub const ETIMEDOUT: c_int = 110;
+
+pub const CLOCK_REALTIME: c_int = 0;
+pub const CLOCK_MONOTONIC: c_int = 1;
+
+/// The signal by which the watchdog asks a thread to let go of the token; one that programs hardly use.
+pub const SIGNAL: c_int = 63;
+pub const SIG_SETMASK: usize = 2;
+
+pub mod number {
+    pub const READ: i64 = 0;
+    pub const WRITE: i64 = 1;
+    pub const CLOSE: i64 = 3;
+    pub const LSEEK: i64 = 8;
+    pub const MMAP: i64 = 9;
+    pub const MPROTECT: i64 = 10;
+    pub const MUNMAP: i64 = 11;
+    pub const RT_SIGPROCMASK: i64 = 14;
+    pub const SCHED_YIELD: i64 = 24;
+    pub const NANOSLEEP: i64 = 35;
+    pub const GETPID: i64 = 39;
+    pub const KILL: i64 = 62;
+    pub const GETTID: i64 = 186;
+    pub const FUTEX: i64 = 202;
+    pub const TGKILL: i64 = 234;
+    pub const OPENAT: i64 = 257;
+    pub const MEMBARRIER: i64 = 324;
+    pub const PROCESS_VM_READV: i64 = 310;
+}
+
+/// A system call without errno: minus the error, or the result.
+#[inline]
+pub unsafe fn system(number: i64, arguments: [usize; 6]) -> i64 {
+    let result: i64;
+    let [a, b, c, d, e, f] = arguments;
+    unsafe {
+        asm!("syscall", inlateout("rax") number => result, in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
+             in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    result
+}
+
+/// Opens a file for reading; `path` ends in a zero byte.
+pub fn open(path: &[u8], flags: usize) -> i64 {
+    debug_assert_eq!(path.last(), Some(&0));
+    const AT_FDCWD: usize = -100isize as usize;
+    const O_CLOEXEC: usize = 0o2000000;
+    unsafe { system(number::OPENAT, [AT_FDCWD, path.as_ptr() as usize, flags | O_CLOEXEC, 0, 0, 0]) }
+}
+
+pub fn close(descriptor: i64) {
+    unsafe { system(number::CLOSE, [descriptor as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// Reads until the buffer is full or the file ends; how much it was.
+pub fn read(descriptor: i64, buffer: &mut [u8]) -> usize {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        let rest = &mut buffer[filled..];
+        let got =
+            unsafe { system(number::READ, [descriptor as usize, rest.as_mut_ptr() as usize, rest.len(), 0, 0, 0]) };
+        match got {
+            got if got > 0 => filled += got as usize,
+            got if got == -(EINTR as i64) => {}
+            _ => break,
+        }
+    }
+    filled
+}
+
+pub fn pid() -> u32 {
+    unsafe { system(number::GETPID, [0; 6]) as u32 }
+}
+
+pub fn thread_id() -> u32 {
+    unsafe { system(number::GETTID, [0; 6]) as u32 }
+}
+
+/// A clock in nanoseconds.
+pub fn now(clock: c_int) -> u64 {
+    let mut time = Timespec { seconds: 0, nanoseconds: 0 };
+    unsafe { clock_gettime(clock, &mut time) };
+    time.to_nanoseconds()
+}
+
+pub fn errno() -> c_int {
+    unsafe { *__errno_location() }
+}
+
+pub fn set_errno(error: c_int) {
+    unsafe { *__errno_location() = error };
+}
+
+/// The definition that ours hides, looked up once; `name` ends in a zero byte.
+pub fn next(name: &str, found: &AtomicUsize) -> usize {
+    let known = found.load(Relaxed);
+    if known != 0 {
+        return known;
+    }
+    let address = unsafe { dlsym(RTLD_NEXT, name.as_ptr()) } as usize;
+    if address == 0 {
+        crate::memory::die(name.trim_end_matches('\0'));
+    }
+    found.store(address, Relaxed);
+    address
+}
+
+/// The function of the C library that one of ours stands before.
+#[macro_export]
+macro_rules! real {
+    ($name:ident, fn($($argument:ty),*) -> $result:ty) => {{
+        static FOUND: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
+        let found = $crate::c::next(concat!(stringify!($name), "\0"), &FOUND);
+        #[allow(unused_unsafe)]
+        let function = unsafe { core::mem::transmute::<usize, unsafe extern "C" fn($($argument),*) -> $result>(found) };
+        function
+    }};
+}

@@ -1,0 +1,115 @@
+//! The heap: the real allocator, and which block was handed out when.
+
+use crate::c::{
+    self, __libc_calloc, __libc_free, __libc_malloc, __libc_memalign, __libc_realloc, ENOMEM, Pointer,
+    malloc_usable_size,
+};
+use crate::life::is_ours;
+use crate::record::{put_range, put3};
+use crate::stubs;
+use crate::thread;
+use crate::token::{self, enter};
+use crate::wire::{head, op};
+use core::ffi::c_int;
+
+/// Whether events of the heap count for this thread right now, as a step.
+fn counts(pc: usize) -> bool {
+    let thread = thread::current();
+    let recorded = token::is_on() && !thread.is_null() && unsafe { (*thread).inside } == 0;
+    recorded && !is_ours(pc) && enter(thread)
+}
+
+fn handed_out(block: Pointer, size: usize, pc: usize) {
+    if !block.is_null() && counts(pc) {
+        put3(head(op::ALLOC, is_mapped(block) as u8, pc), block as u64, size as u64);
+    }
+}
+
+/// Whether a block lies in a mapping of its own, which goes back to the system when it is freed: bit 1 of the word that
+/// glibc keeps before the block.
+fn is_mapped(block: Pointer) -> u64 {
+    unsafe { (*(block as *const usize).sub(1) >> 1 & 1) as u64 }
+}
+
+pub unsafe extern "C" fn malloc_at(size: usize, pc: usize) -> Pointer {
+    let block = unsafe { __libc_malloc(size) };
+    handed_out(block, size, pc);
+    block
+}
+
+unsafe extern "C" fn free_at(block: Pointer, pc: usize) {
+    if !block.is_null() && counts(pc) {
+        put3(head(op::FREE, 0, pc), block as u64, is_mapped(block));
+    }
+    unsafe { __libc_free(block) }
+}
+
+unsafe extern "C" fn calloc_at(count: usize, size: usize, pc: usize) -> Pointer {
+    let block = unsafe { __libc_calloc(count, size) };
+    handed_out(block, count.saturating_mul(size), pc);
+    block
+}
+
+unsafe extern "C" fn realloc_at(block: Pointer, size: usize, pc: usize) -> Pointer {
+    if block.is_null() {
+        return unsafe { malloc_at(size, pc) };
+    }
+    if size == 0 || !counts(pc) {
+        if size == 0 {
+            unsafe { free_at(block, pc) };
+            return core::ptr::null_mut();
+        }
+        return unsafe { __libc_realloc(block, size) };
+    }
+    let (usable, mapped) = (unsafe { malloc_usable_size(block) }, is_mapped(block));
+    let new = unsafe { __libc_realloc(block, size) };
+    if !new.is_null() {
+        // The contents move. That the old block is read needs no event: it is freed, which conflicts with more.
+        let moved = usable.min(size);
+        put3(head(op::FREE, 0, pc), block as u64, mapped);
+        put3(head(op::ALLOC, is_mapped(new) as u8, pc), new as u64, size as u64);
+        if moved > 0 {
+            put_range(op::RANGE_WRITE, pc, new as usize, moved);
+        }
+    }
+    new
+}
+
+unsafe extern "C" fn reallocarray_at(block: Pointer, count: usize, size: usize, pc: usize) -> Pointer {
+    match count.checked_mul(size) {
+        Some(size) => unsafe { realloc_at(block, size, pc) },
+        None => {
+            c::set_errno(ENOMEM);
+            core::ptr::null_mut()
+        }
+    }
+}
+
+unsafe extern "C" fn memalign_at(alignment: usize, size: usize, pc: usize) -> Pointer {
+    let block = unsafe { __libc_memalign(alignment, size) };
+    handed_out(block, size, pc);
+    block
+}
+
+unsafe extern "C" fn posix_memalign_at(result: *mut Pointer, alignment: usize, size: usize, pc: usize) -> c_int {
+    if !alignment.is_power_of_two() || !alignment.is_multiple_of(size_of::<usize>()) {
+        return c::EINVAL;
+    }
+    let block = unsafe { __libc_memalign(alignment, size) };
+    if block.is_null() {
+        return ENOMEM;
+    }
+    unsafe { *result = block };
+    handed_out(block, size, pc);
+    0
+}
+
+unsafe extern "C" fn valloc_at(size: usize, pc: usize) -> Pointer {
+    unsafe { memalign_at(4096, size, pc) }
+}
+
+stubs! {
+    malloc "rsi" malloc_at; free "rsi" free_at; cfree "rsi" free_at; calloc "rdx" calloc_at; realloc "rdx" realloc_at;
+    reallocarray "rcx" reallocarray_at; memalign "rdx" memalign_at; aligned_alloc "rdx" memalign_at;
+    posix_memalign "rcx" posix_memalign_at; valloc "rsi" valloc_at;
+}

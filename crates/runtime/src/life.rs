@@ -1,0 +1,180 @@
+//! Beginning and end: from the program's start, by way of forks and loaded libraries.
+
+use crate::c::{self, Pointer};
+use crate::memory::{Global, map};
+use crate::record::{attach, put_blob, put3};
+use crate::thread::{self, inside};
+use crate::token::{self, HOLDER, OFF, ON, enter, is_on};
+use crate::wire::{BLOB_MAPS, VARIABLE, head, op};
+use crate::{real, signals, threads, watchdog};
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, Ordering::*};
+
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// First and last byte of our own instructions.
+static OURS: Global<(usize, usize)> = Global::new((0, 0));
+
+/// Whether an instruction is ours.
+pub fn is_ours(pc: usize) -> bool {
+    let (first, last) = unsafe { *OURS.get() };
+    (first..=last).contains(&pc)
+}
+
+/// Whether memory is there.
+pub fn is_readable(address: usize) -> bool {
+    let mut byte = 0u8;
+    let own = [&raw mut byte as usize, 1];
+    let other = [address, 1];
+    let arguments = [c::pid() as usize, own.as_ptr() as usize, 1, other.as_ptr() as usize, 1, 0];
+    unsafe { c::system(c::number::PROCESS_VM_READV, arguments) == 1 }
+}
+
+/// A whole file, which may be one of `/proc`.
+fn read_file(path: &[u8]) -> Option<&'static [u8]> {
+    const MOST: usize = 4 << 20;
+    let descriptor = c::open(path, 0);
+    if descriptor < 0 {
+        return None;
+    }
+    let buffer = unsafe { core::slice::from_raw_parts_mut(map(MOST, None), MOST) };
+    let length = c::read(descriptor, buffer);
+    c::close(descriptor);
+    Some(&buffer[..length])
+}
+
+fn forget_file(file: &'static [u8]) {
+    unsafe { c::system(c::number::MUNMAP, [file.as_ptr() as usize, 4 << 20, 0, 0, 0, 0]) };
+}
+
+/// The value of our variable, from the kernel: the C library may not have an environment yet.
+fn variable() -> Option<Vec<u8>> {
+    let environment = read_file(b"/proc/self/environ\0")?;
+    let wanted = environment.split(|&b| b == 0).find_map(|entry| {
+        entry.strip_prefix(VARIABLE.as_bytes())?.strip_prefix(b"=").map(|value| {
+            let mut path = value.to_vec();
+            path.push(0);
+            path
+        })
+    });
+    forget_file(environment);
+    wanted
+}
+
+/// Tells the tool what is mapped where, and remembers where we are ourselves.
+fn tell_maps() {
+    let Some(maps) = read_file(b"/proc/self/maps\0") else { return };
+    put_blob(BLOB_MAPS, maps);
+    let here = tell_maps as *const () as usize;
+    for line in maps.split(|&b| b == b'\n') {
+        let Some(range) = line.split(|&b| b == b' ').next().and_then(|range| core::str::from_utf8(range).ok()) else {
+            continue;
+        };
+        let Some((from, to)) = range.split_once('-') else { continue };
+        let [from, to] = [from, to].map(|number| usize::from_str_radix(number, 16).unwrap_or(0));
+        if (from..to).contains(&here) {
+            unsafe { *OURS.get() = (from, to - 1) };
+        }
+    }
+    forget_file(maps);
+}
+
+/// Every instrumented part of the program calls this when it is initialised.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __tsan_init() {
+    if STARTED.swap(true, AcqRel) {
+        return;
+    }
+    crate::patch::finish();
+    let Some(path) = variable() else { return };
+    // Looked up while nothing runs yet.
+    let _ = real!(pthread_create, fn(Pointer, Pointer, Pointer, Pointer) -> c_int);
+    if !attach(&path) {
+        return;
+    }
+    thread::prepare();
+    let Some(first) = thread::new() else { return };
+    let this = unsafe { &mut *first };
+    this.kernel.store(c::thread_id(), Relaxed);
+    this.handle.store(unsafe { c::pthread_self() }, Relaxed);
+    this.inside = 1;
+    thread::set_current(first);
+    tell_maps();
+    token::start(first);
+    put3(head(op::BEGIN, 0, 0), 0, 0);
+    const REGISTER_MEMBARRIER: usize = 1 << 4;
+    unsafe { c::system(c::number::MEMBARRIER, [REGISTER_MEMBARRIER, 0, 0, 0, 0, 0]) };
+    signals::install_own(c::SIGNAL, watchdog::let_go);
+    if crate::record::header().watchdog > 0 {
+        threads::start_own(watchdog::watch);
+    }
+    this.inside = 0;
+}
+
+/// The child of a fork has one thread and is not recorded.
+fn in_child() {
+    ON.store(false, Relaxed);
+    HOLDER.0.store(OFF, Relaxed);
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fork() -> c_int {
+    let thread = thread::current();
+    let counts = is_on() && enter(thread);
+    let really = || unsafe { real!(fork, fn() -> c_int)() };
+    if !counts {
+        return really();
+    }
+    // No other thread may be inside the runtime at this moment; the lock of the scheduler says so.
+    inside(thread, || {
+        token::SCHEDULER.lock();
+        let child = really();
+        if child == 0 {
+            in_child();
+        }
+        token::SCHEDULER.unlock();
+        child
+    })
+}
+
+/// A child that shares our memory would go through our records: make it a real one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vfork() -> c_int {
+    unsafe { fork() }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dlopen(path: *const u8, flags: c_int) -> Pointer {
+    let library = unsafe { real!(dlopen, fn(*const u8, c_int) -> Pointer)(path, flags) };
+    let thread = thread::current();
+    if is_on() && !library.is_null() && enter(thread) {
+        inside(thread, tell_maps);
+    }
+    library
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __tsan_ignore_thread_begin() {
+    let thread = thread::current();
+    if is_on() && !thread.is_null() {
+        let first = unsafe { (*thread).ignoring } == 0;
+        if first {
+            enter(thread);
+        }
+        unsafe { (*thread).ignoring += 1 };
+        if first && HOLDER.0.load(Relaxed) == thread as usize {
+            HOLDER.0.store(thread as usize | token::IGNORING, Relaxed);
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __tsan_ignore_thread_end() {
+    let thread = thread::current();
+    if is_on() && !thread.is_null() && unsafe { (*thread).ignoring } > 0 {
+        unsafe { (*thread).ignoring -= 1 };
+        if unsafe { (*thread).ignoring } == 0 && HOLDER.0.load(Relaxed) == thread as usize | token::IGNORING {
+            HOLDER.0.store(thread as usize, Relaxed);
+        }
+    }
+}

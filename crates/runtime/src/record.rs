@@ -1,0 +1,281 @@
+//! Writing records into the shared memory.
+//!
+//! Only the thread that holds the token writes, so the place to write to is a global like the token itself.
+
+use crate::c::{self, number, system};
+use crate::memory::{Global, futex_wait, futex_wake, map};
+use crate::token;
+use crate::wire::{self, CHUNK, Header, INLINE, PAGE, SLACK, Segment, op};
+use core::sync::atomic::Ordering::*;
+
+/// What the holder of the token works on. Guarded by the token.
+#[repr(C, align(64))]
+pub struct Page {
+    /// Where the next record goes.
+    pub next: *mut u64,
+    /// From here on a record may not fit.
+    pub limit: *mut u64,
+    /// Scheduling points until another thread gets its turn.
+    pub budget: i64,
+    /// What `budget` was when the holder got the token.
+    pub granted: i64,
+    /// Where to put the value that a write is about to leave, null if none is pending.
+    pub slot: *mut u64,
+    /// What is written.
+    pub address: usize,
+    /// Which bits belong to the value; 0 for `length` bytes that are copied one by one.
+    pub mask: u64,
+    /// Bytes to copy if `mask` is 0.
+    pub length: usize,
+    /// Look at the thread's synchronisation words as well.
+    pub look: bool,
+}
+
+pub static PAGE_STATE: Global<Page> = Global::new(Page {
+    next: core::ptr::null_mut(),
+    limit: core::ptr::null_mut(),
+    budget: 0,
+    granted: 0,
+    slot: core::ptr::null_mut(),
+    address: 0,
+    mask: 0,
+    length: 0,
+    look: false,
+});
+
+static HEADER: Global<*mut Header> = Global::new(core::ptr::null_mut());
+
+#[inline(always)]
+pub fn page() -> &'static mut Page {
+    unsafe { &mut *PAGE_STATE.get() }
+}
+
+/// The shared header; only after [`attach`].
+#[inline(always)]
+pub fn header() -> &'static Header {
+    unsafe { &**HEADER.get() }
+}
+
+/// Maps the shared memory and claims it. False if there is none, or another process records already.
+pub fn attach(path: &[u8]) -> bool {
+    let descriptor = c::open(path, 2);
+    if descriptor < 0 {
+        return false;
+    }
+    let length = unsafe { system(number::LSEEK, [descriptor as usize, 0, 2, 0, 0, 0]) };
+    let usable = length > PAGE as i64;
+    if usable {
+        unsafe { *HEADER.get() = map(length as usize, Some(descriptor)).cast() };
+    }
+    c::close(descriptor);
+    if !usable || header().magic != wire::MAGIC || header().version != wire::VERSION {
+        return false;
+    }
+    if header().owner.compare_exchange(0, c::pid(), AcqRel, Relaxed).is_err() {
+        return false;
+    }
+    start_chunk();
+    true
+}
+
+/// The schedule to follow.
+pub fn segments() -> &'static [Segment] {
+    let count = header().segments as usize;
+    if count == 0 {
+        return &[];
+    }
+    unsafe { core::slice::from_raw_parts((*HEADER.get()).cast::<u8>().add(PAGE).cast(), count) }
+}
+
+fn start_chunk() {
+    let header = header();
+    let schedule = (header.segments as usize * size_of::<Segment>()).next_multiple_of(PAGE);
+    let index = header.filled.load(Relaxed) % header.chunks;
+    let page = page();
+    unsafe {
+        let chunk = (*HEADER.get()).cast::<u8>().add(PAGE + schedule + index as usize * CHUNK);
+        page.next = chunk.cast();
+        page.limit = chunk.cast::<u64>().add(CHUNK / 8 - SLACK);
+    }
+}
+
+/// Hands the current chunk to the tool and takes an empty one.
+#[cold]
+#[inline(never)]
+fn next_chunk() {
+    let thread = crate::thread::current();
+    if thread.is_null() {
+        return exchange_chunk();
+    }
+    // Waiting for the tool is no reason to take the token away.
+    crate::thread::inside(thread, exchange_chunk);
+}
+
+fn exchange_chunk() {
+    let header = header();
+    let filled = header.filled.load(Relaxed).wrapping_add(1);
+    header.filled.store(filled, Release);
+    futex_wake(&header.filled, 1, true);
+    loop {
+        let emptied = header.emptied.load(Acquire);
+        if filled.wrapping_sub(emptied) < header.chunks {
+            break;
+        }
+        let result = futex_wait(&header.emptied, emptied, Some(500_000_000), true);
+        const ESRCH: i64 = 3;
+        if result == -(c::ETIMEDOUT as i64)
+            && unsafe { system(number::KILL, [header.tool as usize, 0, 0, 0, 0, 0]) } == -ESRCH
+        {
+            token::give_up("the process that writes the trace is gone; the program runs on unrecorded");
+            // Whatever is still written goes over the last chunk.
+            break;
+        }
+    }
+    start_chunk();
+}
+
+#[inline(always)]
+fn room() {
+    if page().next >= page().limit {
+        next_chunk();
+    }
+}
+
+#[inline(always)]
+pub fn put1(first: u64) {
+    room();
+    let page = page();
+    unsafe {
+        *page.next = first;
+        page.next = page.next.add(1);
+    }
+}
+
+/// A record of three words; where the last one is.
+#[inline(always)]
+pub fn put3(first: u64, a: u64, b: u64) -> *mut u64 {
+    room();
+    let page = page();
+    let at = page.next;
+    unsafe {
+        *at.add(1) = a;
+        *at.add(2) = b;
+        *at = first;
+        page.next = at.add(3);
+        at.add(2)
+    }
+}
+
+#[inline(always)]
+pub fn put4(first: u64, a: u64, b: u64, c: u64) -> *mut u64 {
+    room();
+    let page = page();
+    let at = page.next;
+    unsafe {
+        *at.add(1) = a;
+        *at.add(2) = b;
+        *at.add(3) = c;
+        *at = first;
+        page.next = at.add(4);
+        at.add(2)
+    }
+}
+
+/// A range that is read, or was written just now; with its contents if they are few.
+pub fn put_range(code: u8, pc: usize, address: usize, length: usize) {
+    room();
+    let page = page();
+    let at = page.next;
+    let inline = if length <= INLINE { length.div_ceil(8) } else { 0 };
+    unsafe {
+        if inline > 0 {
+            copy_bytes(address, at.add(3), length);
+        }
+        *at.add(1) = address as u64;
+        *at.add(2) = length as u64;
+        *at = wire::head(code, 0, pc);
+        page.next = at.add(3 + inline);
+    }
+}
+
+/// A range that the program is about to write: its contents are taken at the next call into the runtime.
+pub fn put_range_before_write(pc: usize, address: usize, length: usize) {
+    room();
+    let page = page();
+    let at = page.next;
+    let inline = if length <= INLINE { length.div_ceil(8) } else { 0 };
+    unsafe {
+        *at.add(1) = address as u64;
+        *at.add(2) = length as u64;
+        *at = wire::head(op::RANGE_WRITE, 0, pc);
+        page.next = at.add(3 + inline);
+        if inline > 0 {
+            (page.slot, page.address, page.mask, page.length) = (at.add(3), address, 0, length);
+        }
+    }
+}
+
+/// Bytes, in pieces that fit a chunk.
+pub fn put_blob(kind: u64, bytes: &[u8]) {
+    const PIECE: usize = CHUNK / 4;
+    for piece in bytes.chunks(PIECE) {
+        let length = piece.len().div_ceil(8);
+        if unsafe { page().next.add(3 + length) } >= page().limit {
+            next_chunk();
+        }
+        let page = page();
+        let at = page.next;
+        unsafe {
+            copy_bytes(piece.as_ptr() as usize, at.add(3), piece.len());
+            *at.add(1) = kind;
+            *at.add(2) = piece.len() as u64;
+            *at = wire::head(op::BLOB, 0, 0);
+            page.next = at.add(3 + length);
+        }
+    }
+}
+
+unsafe fn copy_bytes(from: usize, to: *mut u64, length: usize) {
+    let to: *mut u8 = to.cast();
+    for i in 0..length {
+        unsafe { *to.add(i) = ((from + i) as *const u8).read_volatile() };
+    }
+}
+
+/// Takes the value of the write that was announced last, now that the program has written it.
+#[inline(always)]
+pub fn flush() {
+    let page = page();
+    if !page.slot.is_null() {
+        if page.mask != 0 {
+            unsafe { *page.slot = (page.address as *const u64).read_unaligned() & page.mask };
+            page.slot = core::ptr::null_mut();
+        } else {
+            slow_flush();
+        }
+    }
+}
+
+/// A slot that nothing is put into.
+static NOWHERE: Global<u64> = Global::new(0);
+
+/// Makes the holder's next call into the runtime look at its synchronisation words, without a cost for other calls.
+pub fn flush_and_look_next() {
+    flush();
+    let page = page();
+    (page.slot, page.mask, page.length, page.look) = (NOWHERE.get(), 0, 0, true);
+}
+
+#[cold]
+#[inline(never)]
+fn slow_flush() {
+    let page = page();
+    unsafe { copy_bytes(page.address, page.slot, page.length) };
+    page.slot = core::ptr::null_mut();
+    if core::mem::take(&mut page.look) {
+        let thread = crate::thread::current();
+        if token::HOLDER.0.load(Relaxed) == thread as usize {
+            crate::words::look(thread);
+        }
+    }
+}

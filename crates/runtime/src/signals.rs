@@ -1,0 +1,146 @@
+//! Signal handlers of the program, run where the runtime is not in the middle of something.
+
+use crate::c::{self, Pointer};
+use crate::memory::Global;
+use crate::real;
+use crate::thread;
+use crate::token::{self, HOLDER};
+use core::ffi::c_int;
+use core::sync::atomic::Ordering::*;
+
+/// glibc's `struct sigaction`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Action {
+    pub handler: usize,
+    pub mask: [u64; 16],
+    pub flags: c_int,
+    pub restorer: usize,
+}
+
+pub const NO_ACTION: Action = Action { handler: 0, mask: [0; 16], flags: 0, restorer: 0 };
+
+pub const SA_SIGINFO: c_int = 4;
+pub const SA_RESTART: c_int = 0x1000_0000;
+
+const DEFAULT: usize = 0;
+const IGNORE: usize = 1;
+
+/// What the program asked for.
+static ACTIONS: Global<[Action; 65]> = Global::new([NO_ACTION; 65]);
+
+type Handler = unsafe extern "C" fn(c_int, Pointer, Pointer);
+
+/// Faults happen where they happen.
+fn is_fault(signal: c_int) -> bool {
+    matches!(signal, 4 | 5 | 6 | 7 | 8 | 11 | 31)
+}
+
+fn call(signal: c_int, information: Pointer, context: Pointer) {
+    let action = unsafe { (*ACTIONS.get())[signal as usize] };
+    if action.handler > IGNORE {
+        let handler: Handler = unsafe { core::mem::transmute(action.handler) };
+        unsafe { handler(signal, information, context) };
+    }
+}
+
+/// The instruction at which a signal came.
+pub fn interrupted_at(context: Pointer) -> usize {
+    const RIP: usize = 40 + 16 * 8;
+    unsafe { *(context as *const u8).add(RIP).cast::<usize>() }
+}
+
+unsafe extern "C" fn on_signal(signal: c_int, information: Pointer, context: Pointer) {
+    let thread = thread::current();
+    if thread.is_null() || !token::is_on() || is_fault(signal) {
+        return call(signal, information, context);
+    }
+    let this = unsafe { &mut *thread };
+    if this.inside == 0 && !crate::life::is_ours(interrupted_at(context)) {
+        return call(signal, information, context);
+    }
+    if this.in_call {
+        // Inside a blocking call, without the token: the handler takes it if it needs it.
+        let error = c::errno();
+        let depth = core::mem::replace(&mut this.inside, 0);
+        this.in_call = false;
+        call(signal, information, context);
+        this.inside = 1;
+        if HOLDER.0.load(Relaxed) & !token::IGNORING == thread as usize {
+            token::release(thread);
+        }
+        this.inside = depth;
+        this.in_call = true;
+        return c::set_errno(error);
+    }
+    this.pending_signals.fetch_or(1 << signal, Relaxed);
+}
+
+/// Runs the handlers of signals that came at a bad moment. At a safe point, with the token.
+#[cold]
+pub fn deliver(thread: *mut thread::Thread) {
+    let this = unsafe { &mut *thread };
+    if this.inside != 0 {
+        return;
+    }
+    let error = c::errno();
+    while this.pending_signals.load(Relaxed) != 0 {
+        let signal = this.pending_signals.load(Relaxed).trailing_zeros();
+        this.pending_signals.fetch_and(!(1 << signal), Relaxed);
+        let mut information = [0u8; 128];
+        information[..4].copy_from_slice(&signal.to_le_bytes());
+        let mut context = [0u64; 128];
+        call(signal as c_int, information.as_mut_ptr().cast(), context.as_mut_ptr().cast());
+    }
+    c::set_errno(error);
+}
+
+fn real_action() -> unsafe extern "C" fn(c_int, *const Action, *mut Action) -> c_int {
+    real!(sigaction, fn(c_int, *const Action, *mut Action) -> c_int)
+}
+
+/// Installs a handler of the runtime itself.
+pub fn install_own(signal: c_int, handler: Handler) {
+    let action = Action { handler: handler as usize, flags: SA_SIGINFO | SA_RESTART, ..NO_ACTION };
+    unsafe { real_action()(signal, &action, core::ptr::null_mut()) };
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
+    if !(1..65).contains(&signal) || !token::is_on() {
+        return unsafe { real_action()(signal, new, old) };
+    }
+    if signal == c::SIGNAL {
+        // The watchdog's own. Programs that use it too are told no.
+        c::set_errno(c::EINVAL);
+        return -1;
+    }
+    let before = unsafe { (*ACTIONS.get())[signal as usize] };
+    let ours = |action: &Action| action.handler == on_signal as *const () as usize;
+    let mut really_old = NO_ACTION;
+    let result = if new.is_null() {
+        unsafe { real_action()(signal, new, &mut really_old) }
+    } else {
+        let mut action = unsafe { *new };
+        unsafe { (&mut *ACTIONS.get())[signal as usize] = action };
+        if action.handler != DEFAULT && action.handler != IGNORE {
+            action.handler = on_signal as *const () as usize;
+            action.flags |= SA_SIGINFO;
+        }
+        unsafe { real_action()(signal, &action, &mut really_old) }
+    };
+    if result == 0 && !old.is_null() {
+        unsafe { *old = if ours(&really_old) { before } else { really_old } };
+    }
+    result
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn signal(signal: c_int, handler: usize) -> usize {
+    let new = Action { handler, flags: SA_RESTART, ..NO_ACTION };
+    let mut old = NO_ACTION;
+    match unsafe { sigaction(signal, &new, &mut old) } {
+        0 => old.handler,
+        _ => usize::MAX,
+    }
+}

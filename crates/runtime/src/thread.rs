@@ -1,0 +1,173 @@
+//! What the runtime knows about a thread, and how a thread finds it.
+
+use crate::memory::{Global, map};
+use core::arch::{asm, global_asm};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
+
+// A word of thread-local storage in the static block, so that no access to it can allocate.
+global_asm!(
+    ".section .tbss,\"awT\",@nobits",
+    ".balign 8",
+    ".hidden snag_current",
+    ".globl snag_current",
+    ".type snag_current,@object",
+    ".size snag_current,8",
+    "snag_current: .zero 8",
+    ".text",
+);
+
+/// Most threads a program may start while it is recorded.
+const MOST: usize = 1 << 16;
+
+/// Frames of the shadow stack that are told apart; deeper ones are not recorded.
+pub const DEEPEST: usize = 4096;
+
+/// What a thread does, as the scheduler sees it.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It holds the token.
+    Running = 1,
+    /// It waits for the token.
+    Runnable = 2,
+    /// It waits for something that another thread does.
+    Blocked = 3,
+    /// It is in code that we do not see: a system call, a library.
+    External = 4,
+    /// It has ended.
+    Dead = 5,
+}
+
+/// A thread.
+#[repr(C, align(64))]
+pub struct Thread {
+    /// In order of creation; the first thread is 0.
+    pub number: u32,
+    /// Depth of calls into the runtime; events of the runtime's own doing are no events.
+    pub inside: u32,
+    /// A [`State`]; changed under the scheduler's lock.
+    pub state: AtomicU32,
+    /// 1 when the thread was given the token.
+    pub go: AtomicU32,
+    /// The kernel's number of the thread.
+    pub kernel: AtomicU32,
+    /// What it waits for while blocked: an address, or a key made from a thread's number.
+    pub key: usize,
+    /// Whether its wait has a deadline.
+    pub timed: bool,
+    /// Whether it waits for a lock, and may look again at any time.
+    pub retries: bool,
+    /// Whether its last wait timed out.
+    pub timed_out: bool,
+    /// Whether it was blocked since it last held the token.
+    pub was_blocked: bool,
+    /// The notify that ended its last wait, or 0.
+    pub notified_by: u64,
+    /// Steps done before it got the token last.
+    pub steps: u64,
+    /// Depth of `__tsan_ignore_thread_begin`.
+    pub ignoring: u32,
+    /// How often its destructor of thread-specific data is still put off.
+    pub put_off: u32,
+    /// Set in a blocking call, in which signal handlers run at once.
+    pub in_call: bool,
+    /// The pthread handle; 0 once joined.
+    pub handle: AtomicUsize,
+    /// Signals to be handled at the next safe point, as bits.
+    pub pending_signals: AtomicUsize,
+    /// Frames on the shadow stack.
+    pub depth: usize,
+    /// The stack pointer of each frame: what lies below a new frame has been left by `longjmp`.
+    pub frames: *mut [usize; DEEPEST],
+    /// Four-byte words that it used last, for [`crate::words`].
+    pub words: [usize; crate::words::RECENT],
+    /// How many it used.
+    pub next_word: usize,
+    /// Relaxed atomic reads since the last fence, most recent last.
+    pub relaxed: [(usize, u8); 8],
+    /// How many of them there were.
+    pub relaxed_count: usize,
+}
+
+static TABLE: Global<*mut Thread> = Global::new(core::ptr::null_mut());
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// The thread that runs this; null if it is none of the program's or not yet known.
+#[inline(always)]
+pub fn current() -> *mut Thread {
+    let thread: *mut Thread;
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + snag_current@GOTTPOFF]", "mov {0}, qword ptr fs:[{0}]",
+             out(reg) thread, options(nostack, preserves_flags, readonly));
+    }
+    thread
+}
+
+pub fn set_current(thread: *mut Thread) {
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + snag_current@GOTTPOFF]", "mov qword ptr fs:[{0}], {1}",
+             out(reg) _, in(reg) thread, options(nostack, preserves_flags));
+    }
+}
+
+/// Makes room for all threads. Once, before the first.
+pub fn prepare() {
+    unsafe { *TABLE.get() = map(MOST * size_of::<Thread>(), None).cast() };
+}
+
+/// A new thread; `None` if there are too many.
+pub fn new() -> Option<*mut Thread> {
+    let number = COUNT.load(Relaxed);
+    if number as usize >= MOST {
+        return None;
+    }
+    COUNT.store(number + 1, Relaxed);
+    let thread = by_number(number);
+    unsafe {
+        (*thread).number = number;
+        (*thread).frames = map(size_of::<[usize; DEEPEST]>(), None).cast();
+    }
+    Some(thread)
+}
+
+pub fn by_number(number: u32) -> *mut Thread {
+    unsafe { (*TABLE.get()).add(number as usize) }
+}
+
+pub fn count() -> u32 {
+    COUNT.load(Relaxed)
+}
+
+/// The thread with this handle that has not been joined; null if there is none.
+pub fn by_handle(handle: usize) -> *mut Thread {
+    let matches = |&thread: &*mut Thread| unsafe { (*thread).handle.load(Relaxed) == handle };
+    (0..count()).rev().map(by_number).find(matches).unwrap_or(core::ptr::null_mut())
+}
+
+impl Thread {
+    pub fn state(&self) -> u32 {
+        self.state.load(Relaxed)
+    }
+
+    pub fn is(&self, state: State) -> bool {
+        self.state() == state as u32
+    }
+
+    pub fn set(&self, state: State) {
+        self.state.store(state as u32, Relaxed);
+    }
+
+    /// What threads that join this one wait for.
+    pub fn end_key(&self) -> usize {
+        0x1000_0000_0000_0000 + self.number as usize
+    }
+}
+
+/// Runs with the depth of calls into the runtime raised.
+#[inline]
+pub fn inside<R>(thread: *mut Thread, work: impl FnOnce() -> R) -> R {
+    unsafe { (*thread).inside += 1 };
+    let result = work();
+    unsafe { (*thread).inside -= 1 };
+    result
+}

@@ -1,0 +1,275 @@
+//! Threads: created, named, joined, ended.
+
+use crate::c::{self, Pointer};
+use crate::locks::c11;
+use crate::memory::Global;
+use crate::record::{flush, put_blob, put3};
+use crate::thread::{self, State, Thread, inside};
+use crate::token::{self, HOLDER, block, enter, is_on};
+use crate::wire::{BLOB_THREAD_NAME, head, op};
+use crate::{real, stubs};
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, Ordering::*};
+
+type Function = unsafe extern "C" fn(Pointer) -> Pointer;
+type Create = unsafe extern "C" fn(*mut usize, Pointer, Function, Pointer) -> c_int;
+
+struct Start {
+    thread: *mut Thread,
+    function: usize,
+    argument: Pointer,
+    /// The function returns an int, as those of C11 do.
+    returns_int: bool,
+}
+
+/// The key of thread-specific data whose destructor tells us that a thread ends.
+static KEY: Global<u32> = Global::new(0);
+static KEY_MADE: AtomicBool = AtomicBool::new(false);
+
+/// Destructors run in rounds; ours should come in the last one, when those of the program are through.
+const ROUNDS: u32 = 4;
+
+fn real_create() -> Create {
+    real!(pthread_create, fn(*mut usize, Pointer, Function, Pointer) -> c_int)
+}
+
+/// A thread of the runtime itself, which gets no signals and no events.
+pub fn start_own(function: Function) {
+    let all = u64::MAX;
+    let mut before = 0u64;
+    let mask = |set: *const u64, old: *mut u64| unsafe {
+        c::system(c::number::RT_SIGPROCMASK, [c::SIG_SETMASK, set as usize, old as usize, 8, 0, 0])
+    };
+    mask(&all, &mut before);
+    let mut handle = 0;
+    if unsafe { real_create()(&mut handle, core::ptr::null_mut(), function, core::ptr::null_mut()) } != 0 {
+        crate::memory::die("a thread cannot be started");
+    }
+    mask(&before, core::ptr::null_mut());
+}
+
+unsafe extern "C" fn begin(start: Pointer) -> Pointer {
+    let start = unsafe { Box::from_raw(start as *mut Start) };
+    let thread = start.thread;
+    let this = unsafe { &mut *thread };
+    this.kernel.store(c::thread_id(), Relaxed);
+    this.inside = 1;
+    thread::set_current(thread);
+    token::first_turn(thread);
+    this.put_off = ROUNDS;
+    unsafe { c::pthread_setspecific(*KEY.get(), thread.cast()) };
+    this.inside = 0;
+    if is_on() {
+        // Like a return address, it is one beyond the place that is meant.
+        put3(head(op::BEGIN, 0, start.function + 1), this.number as u64, start.function as u64);
+    }
+    let Start { function, argument, returns_int, .. } = *start;
+    unsafe {
+        if returns_int {
+            let function: unsafe extern "C" fn(Pointer) -> c_int = core::mem::transmute(function);
+            function(argument) as usize as Pointer
+        } else {
+            let function: Function = core::mem::transmute(function);
+            function(argument)
+        }
+    }
+}
+
+unsafe extern "C" fn end(thread: Pointer) {
+    let thread: *mut Thread = thread.cast();
+    let this = unsafe { &mut *thread };
+    if this.put_off > 1 {
+        this.put_off -= 1;
+        unsafe { c::pthread_setspecific(*KEY.get(), thread.cast()) };
+        return;
+    }
+    if is_on() {
+        if HOLDER.0.load(Relaxed) != thread as usize {
+            token::not_holder(thread);
+        }
+        flush();
+        put3(head(op::END, 0, 0), this.number as u64, 0);
+        this.inside += 1;
+        token::retire(thread);
+    } else {
+        this.set(State::Dead);
+    }
+    thread::set_current(core::ptr::null_mut());
+}
+
+fn start(
+    handle: *mut usize,
+    attributes: Pointer,
+    function: usize,
+    argument: Pointer,
+    pc: usize,
+    returns_int: bool,
+) -> Option<c_int> {
+    let creator = thread::current();
+    if !enter(creator) {
+        return None;
+    }
+    inside(creator, || {
+        if !KEY_MADE.swap(true, AcqRel) {
+            unsafe { c::pthread_key_create(KEY.get(), end) };
+        }
+        let Some(thread) = thread::new() else {
+            crate::record::header().trouble.store(crate::wire::TOO_MANY_THREADS, Relaxed);
+            token::give_up("the program has too many threads; it runs on unrecorded");
+            return None;
+        };
+        let number = unsafe { (*thread).number } as u64;
+        put3(head(op::FORK, 0, pc), number, function as u64);
+        let begin_with = Box::into_raw(Box::new(Start { thread, function, argument, returns_int }));
+        token::admit(thread);
+        let mut made = 0;
+        let result = unsafe { real_create()(&mut made, attributes, begin, begin_with.cast()) };
+        if result == 0 {
+            unsafe {
+                (*thread).handle.store(made, Relaxed);
+                *handle = made;
+            }
+        } else {
+            token::dismiss(thread);
+            drop(unsafe { Box::from_raw(begin_with) });
+        }
+        Some(result)
+    })
+}
+
+unsafe extern "C" fn create(
+    handle: *mut usize,
+    attributes: Pointer,
+    function: Function,
+    argument: Pointer,
+    pc: usize,
+) -> c_int {
+    start(handle, attributes, function as usize, argument, pc, false)
+        .unwrap_or_else(|| unsafe { real_create()(handle, attributes, function, argument) })
+}
+
+unsafe extern "C" fn c11_create(handle: *mut usize, function: usize, argument: Pointer, pc: usize) -> c_int {
+    match start(handle, core::ptr::null_mut(), function, argument, pc, true) {
+        Some(result) => c11(result),
+        None => unsafe { real!(thrd_create, fn(*mut usize, usize, Pointer) -> c_int)(handle, function, argument) },
+    }
+}
+
+/// Waits, within the token, until a thread has ended; null if it is none of ours or recording is off.
+fn await_end(joiner: *mut Thread, handle: usize) -> *mut Thread {
+    let thread = thread::by_handle(handle);
+    while !thread.is_null() && is_on() && !unsafe { (*thread).is(State::Dead) } {
+        block(joiner, unsafe { (*thread).end_key() }, None);
+    }
+    thread
+}
+
+unsafe extern "C" fn join(handle: usize, result: *mut Pointer, pc: usize) -> c_int {
+    let joiner = thread::current();
+    let really = real!(pthread_join, fn(usize, *mut Pointer) -> c_int);
+    if !enter(joiner) {
+        return unsafe { really(handle, result) };
+    }
+    inside(joiner, || {
+        let thread = await_end(joiner, handle);
+        let answer = unsafe { really(handle, result) };
+        joined(thread, answer, pc);
+        answer
+    })
+}
+
+fn joined(thread: *mut Thread, answer: c_int, pc: usize) {
+    if answer == 0 && !thread.is_null() {
+        unsafe { (*thread).handle.store(0, Relaxed) };
+        if is_on() {
+            put3(head(op::JOIN, 0, pc), unsafe { (*thread).number } as u64, 0);
+        }
+    }
+}
+
+unsafe extern "C" fn try_join(handle: usize, result: *mut Pointer, pc: usize) -> c_int {
+    let joiner = thread::current();
+    let really = real!(pthread_tryjoin_np, fn(usize, *mut Pointer) -> c_int);
+    if !enter(joiner) {
+        return unsafe { really(handle, result) };
+    }
+    let thread = thread::by_handle(handle);
+    if thread.is_null() {
+        return unsafe { really(handle, result) };
+    }
+    if !unsafe { (*thread).is(State::Dead) } {
+        return c::EBUSY;
+    }
+    // It has no more events; what is left of it takes a moment.
+    inside(joiner, || {
+        let answer = unsafe { real!(pthread_join, fn(usize, *mut Pointer) -> c_int)(handle, result) };
+        joined(thread, answer, pc);
+        answer
+    })
+}
+
+unsafe extern "C" fn timed_join(handle: usize, result: *mut Pointer, at: *const c::Timespec, pc: usize) -> c_int {
+    let joiner = thread::current();
+    if !enter(joiner) {
+        let really = real!(pthread_timedjoin_np, fn(usize, *mut Pointer, *const c::Timespec) -> c_int);
+        return unsafe { really(handle, result, at) };
+    }
+    inside(joiner, || {
+        let thread = thread::by_handle(handle);
+        let deadline = Some((c::CLOCK_REALTIME, unsafe { *at }.to_nanoseconds()));
+        while !thread.is_null() && is_on() && !unsafe { (*thread).is(State::Dead) } {
+            if block(joiner, unsafe { (*thread).end_key() }, deadline) {
+                return c::ETIMEDOUT;
+            }
+        }
+        let answer = unsafe { real!(pthread_join, fn(usize, *mut Pointer) -> c_int)(handle, result) };
+        joined(thread, answer, pc);
+        answer
+    })
+}
+
+unsafe extern "C" fn c11_join(handle: usize, result: *mut c_int, pc: usize) -> c_int {
+    let mut value = core::ptr::null_mut();
+    let answer = unsafe { join(handle, &mut value, pc) };
+    if answer == 0 && !result.is_null() {
+        unsafe { *result = value as usize as c_int };
+    }
+    c11(answer)
+}
+
+unsafe extern "C" fn detach(handle: usize, _pc: usize) -> c_int {
+    let thread = thread::by_handle(handle);
+    if is_on() && !thread.is_null() {
+        // The handle may soon be that of another thread.
+        unsafe { (*thread).handle.store(0, Relaxed) };
+    }
+    unsafe { real!(pthread_detach, fn(usize) -> c_int)(handle) }
+}
+
+unsafe extern "C" fn set_name(handle: usize, name: *const u8, _pc: usize) -> c_int {
+    let thread = thread::current();
+    if enter(thread) {
+        unsafe { (*thread).inside += 1 };
+        let named = thread::by_handle(handle);
+        let own = unsafe { c::pthread_self() } == handle;
+        if own || !named.is_null() {
+            let number = if own { unsafe { (*thread).number } } else { unsafe { (*named).number } };
+            let mut text = number.to_le_bytes().to_vec();
+            let mut at = name;
+            while unsafe { *at } != 0 && text.len() < 64 {
+                text.push(unsafe { *at });
+                at = unsafe { at.add(1) };
+            }
+            put_blob(BLOB_THREAD_NAME, &text);
+        }
+        unsafe { (*thread).inside -= 1 };
+    }
+    unsafe { real!(pthread_setname_np, fn(usize, *const u8) -> c_int)(handle, name) }
+}
+
+stubs! {
+    pthread_create "r8" create; pthread_join "rdx" join; pthread_tryjoin_np "rdx" try_join;
+    pthread_timedjoin_np "rcx" timed_join; pthread_detach "rsi" detach;
+    thrd_create "rcx" c11_create; thrd_join "rdx" c11_join; thrd_detach "rsi" detach;
+    pthread_setname_np "rdx" set_name;
+}

@@ -1,0 +1,448 @@
+//! The token: one thread of the program runs at a time.
+//!
+//! Whoever holds the token runs for a number of scheduling points and lets go at operations that block. That gives one
+//! exact order of all events, exact values, and a schedule that can be run again. A *step* is a scheduling point; how
+//! many steps an operation takes never depends on the schedule, so that an event can be found again in another one.
+
+use crate::c;
+use crate::memory::{Global, Lock, futex_wait, futex_wake, say};
+use crate::record::{flush, header, page, put1, put3, segments};
+use crate::signals;
+use crate::thread::{self, State, Thread};
+use crate::wire::{self, Segment, op};
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
+
+/// Nobody holds the token.
+pub const NOBODY: usize = 0;
+/// Nothing is recorded: not yet, or no longer.
+pub const OFF: usize = 1;
+/// The watchdog looks whether it may take the token away.
+pub const TAKEN: usize = 2;
+/// Added to the holder while it ignores events.
+pub const IGNORING: usize = 1 << 63;
+
+#[repr(align(64))]
+pub struct Holder(pub AtomicUsize);
+
+pub static HOLDER: Holder = Holder(AtomicUsize::new(OFF));
+
+/// Whether recording is on; never again once it was turned off.
+pub static ON: AtomicBool = AtomicBool::new(false);
+
+/// Guards the scheduler: states of threads and the lists below.
+pub static SCHEDULER: Lock = Lock::new();
+
+struct Lists {
+    /// Threads that wait for the token, first come first.
+    runnable: Vec<*mut Thread>,
+    /// Threads that are blocked, first come first.
+    blocked: Vec<*mut Thread>,
+    /// State of the random numbers; 0: take turns.
+    random: u64,
+    /// Next segment of the schedule to follow.
+    segment: usize,
+    /// Whether the schedule is still followed.
+    following: bool,
+}
+
+static LISTS: Global<Lists> =
+    Global::new(Lists { runnable: Vec::new(), blocked: Vec::new(), random: 0, segment: 0, following: false });
+
+/// Numbers of notifies.
+static NOTIFIES: AtomicU64 = AtomicU64::new(0);
+
+fn lists() -> &'static mut Lists {
+    unsafe { &mut *LISTS.get() }
+}
+
+/// Starts recording, with the first thread as the holder.
+pub fn start(first: *mut Thread) {
+    let lists = lists();
+    lists.runnable.reserve(1024);
+    lists.blocked.reserve(1024);
+    lists.random = header().seed;
+    lists.following = !segments().is_empty();
+    unsafe { (*first).set(State::Running) };
+    ON.store(true, Release);
+    begin_turn(first);
+    HOLDER.0.store(first as usize, Release);
+}
+
+/// Ends recording; the program runs on by itself.
+#[cold]
+pub fn give_up(why: &str) {
+    if !ON.swap(false, AcqRel) {
+        return;
+    }
+    say(&[why]);
+    HOLDER.0.store(OFF, Release);
+    for number in 0..thread::count() {
+        let thread = unsafe { &*thread::by_number(number) };
+        thread.go.store(1, Release);
+        futex_wake(&thread.go, 1, false);
+    }
+}
+
+pub fn is_on() -> bool {
+    ON.load(Relaxed)
+}
+
+fn segment() -> Option<Segment> {
+    let lists = lists();
+    lists.following.then(|| segments()[lists.segment])
+}
+
+pub fn following() -> bool {
+    lists().following
+}
+
+/// Whether some thread waits for its turn.
+pub fn others_wait() -> bool {
+    !lists().runnable.is_empty() || following()
+}
+
+fn stop_following(outcome: u32) {
+    lists().following = false;
+    header().outcome.store(outcome, Release);
+    futex_wake(&header().outcome, 1, true);
+}
+
+/// Gives the token to somebody, or to nobody. Under the scheduler's lock.
+pub fn dispatch() {
+    if !is_on() {
+        return;
+    }
+    if let Some(segment) = segment() {
+        let thread = thread::by_number(segment.thread);
+        let state = unsafe { (*thread).state() };
+        if segment.thread >= thread::count() {
+            stop_following(wire::DIVERGED);
+        } else if state == State::Runnable as u32 {
+            lists().runnable.retain(|&t| t != thread);
+            return give(thread);
+        } else if state == State::Blocked as u32 && unsafe { (*thread).timed } && segment.timeout != 0 {
+            unsafe { (*thread).timed_out = true };
+            lists().blocked.retain(|&t| t != thread);
+            return give(thread);
+        } else if state == State::External as u32 {
+            // It comes back by itself.
+            return HOLDER.0.store(NOBODY, Release);
+        } else {
+            stop_following(wire::DIVERGED);
+        }
+    }
+    if stopped_for_good() {
+        return HOLDER.0.store(NOBODY, Release);
+    }
+    let lists = lists();
+    if lists.runnable.is_empty() {
+        return HOLDER.0.store(NOBODY, Release);
+    }
+    let mut index = 0;
+    if lists.random != 0 {
+        index = random() as usize % lists.runnable.len();
+    }
+    give(lists.runnable.remove(index));
+}
+
+/// At the end of a schedule, or where it can no longer be followed, everything may have to stop: the tool looks at it and
+/// ends the program.
+fn stopped_for_good() -> bool {
+    header().stop_at_end != 0 && header().outcome.load(Relaxed) != 0
+}
+
+fn random() -> u64 {
+    let x = &mut lists().random;
+    *x ^= *x << 13;
+    *x ^= *x >> 7;
+    *x ^= *x << 17;
+    *x
+}
+
+fn give(thread: *mut Thread) {
+    unsafe {
+        (*thread).set(State::Running);
+        begin_turn(thread);
+        HOLDER.0.store(thread as usize | if (*thread).ignoring > 0 { IGNORING } else { 0 }, Release);
+        (*thread).go.store(1, Release);
+        futex_wake(&(*thread).go, 1, false);
+    }
+}
+
+fn begin_turn(thread: *mut Thread) {
+    let thread = unsafe { &mut *thread };
+    let page = page();
+    page.granted = match segment() {
+        Some(segment) => segment.until.saturating_sub(thread.steps).min(1 << 60) as i64,
+        None if lists().random != 0 => 1 + (random() % (2 * header().quantum)) as i64,
+        None => header().quantum as i64,
+    };
+    page.budget = page.granted;
+    let timed_out = (thread.was_blocked && thread.timed_out) as u64;
+    thread.was_blocked = false;
+    put3(wire::head(op::SWITCH, 0, 0), thread.number as u64 | timed_out << 32, thread.steps);
+}
+
+/// Ends the turn of the holder. Under the scheduler's lock; `dispatch` follows.
+pub fn end_turn(thread: *mut Thread) {
+    let thread = unsafe { &mut *thread };
+    thread.steps += (page().granted - page().budget) as u64;
+    page().granted = page().budget;
+    let Some(segment) = segment() else { return };
+    if segment.thread != thread.number || thread.steps < segment.until && thread.is(State::Blocked) {
+        return stop_following(wire::DIVERGED);
+    }
+    if thread.steps >= segment.until || thread.is(State::Dead) {
+        let lists = lists();
+        lists.segment += 1;
+        header().replayed.store(lists.segment as u64, Relaxed);
+        if lists.segment == segments().len() {
+            stop_following(wire::FOLLOWED);
+        }
+    }
+}
+
+/// Waits for the token, at most until the deadline if the thread is blocked.
+fn wait_for_token(thread: *mut Thread, deadline: Option<(c_int, u64)>) {
+    let mut deadline = deadline;
+    let this = unsafe { &mut *thread };
+    loop {
+        if this.go.swap(0, Acquire) == 1 || !is_on() {
+            return;
+        }
+        let left = deadline.map(|(clock, at)| at.saturating_sub(c::now(clock)));
+        // Clocks can be set: look again from time to time.
+        let result = match left {
+            Some(0) => -(c::ETIMEDOUT as i64),
+            left => futex_wait(&this.go, 0, Some(left.unwrap_or(u64::MAX).min(1_000_000_000)), false),
+        };
+        if left == Some(0) && result == -(c::ETIMEDOUT as i64) {
+            deadline = None;
+            SCHEDULER.lock();
+            // In a replay the schedule says who times out.
+            if this.is(State::Blocked) && !following() {
+                this.timed_out = true;
+                lists().blocked.retain(|&t| t != thread);
+                make_runnable(thread);
+            }
+            SCHEDULER.unlock();
+        }
+    }
+}
+
+/// Under the scheduler's lock.
+fn make_runnable(thread: *mut Thread) {
+    unsafe { (*thread).set(State::Runnable) };
+    lists().runnable.push(thread);
+    if HOLDER.0.load(Relaxed) == NOBODY {
+        dispatch();
+    }
+}
+
+/// At the entry of a callback, before its event, when the budget is used up. `next` is what the thread is about to do,
+/// as a record.
+#[cold]
+#[inline(never)]
+pub fn preempt(thread: *mut Thread, next: [u64; 3]) {
+    thread::inside(thread, || {
+        page().budget = 0;
+        // A turn in a schedule may be one of no steps.
+        while page().budget == 0 && is_on() {
+            SCHEDULER.lock();
+            if header().stop_at_end != 0 && following() {
+                put3(next[0], next[1], next[2]);
+            }
+            if others_wait() {
+                let_others_run(thread);
+            } else {
+                end_turn(thread);
+                begin_turn(thread);
+                SCHEDULER.unlock();
+            }
+        }
+        page().budget -= 1;
+    });
+    if unsafe { (*thread).pending_signals.load(Relaxed) } != 0 {
+        signals::deliver(thread);
+    }
+}
+
+/// With the scheduler's lock, which is given up.
+fn let_others_run(thread: *mut Thread) {
+    unsafe { (*thread).set(State::Runnable) };
+    end_turn(thread);
+    lists().runnable.push(thread);
+    dispatch();
+    SCHEDULER.unlock();
+    wait_for_token(thread, None);
+}
+
+/// Lets another thread run, if one waits.
+pub fn yield_now(thread: *mut Thread) {
+    SCHEDULER.lock();
+    if others_wait() { let_others_run(thread) } else { SCHEDULER.unlock() }
+}
+
+/// Waits until `wake` is called for the key, or the deadline. True if it timed out.
+pub fn block(thread: *mut Thread, key: usize, deadline: Option<(c_int, u64)>) -> bool {
+    let this = unsafe { &mut *thread };
+    SCHEDULER.lock();
+    this.key = key;
+    this.timed = deadline.is_some();
+    this.timed_out = false;
+    this.was_blocked = true;
+    this.notified_by = 0;
+    this.set(State::Blocked);
+    lists().blocked.push(thread);
+    end_turn(thread);
+    dispatch();
+    SCHEDULER.unlock();
+    wait_for_token(thread, deadline);
+    if !is_on() {
+        SCHEDULER.lock();
+        lists().blocked.retain(|&t| t != thread);
+        SCHEDULER.unlock();
+    }
+    this.timed_out
+}
+
+/// Makes up to `most` threads that wait for the key runnable; `notify` is what they were woken by.
+pub fn wake(key: usize, most: usize, notify: u64) {
+    SCHEDULER.lock();
+    let lists = lists();
+    let mut woken = 0;
+    let mut index = 0;
+    while index < lists.blocked.len() && woken < most {
+        let thread = lists.blocked[index];
+        // Whoever times out next in the schedule is not the one that was woken.
+        let will_time_out = lists.following
+            && unsafe { (*thread).timed }
+            && segments()[lists.segment..]
+                .iter()
+                .find(|s| s.thread == unsafe { (*thread).number })
+                .is_some_and(|s| s.timeout != 0);
+        if unsafe { (*thread).key } == key && !will_time_out {
+            lists.blocked.remove(index);
+            unsafe { (*thread).notified_by = notify };
+            make_runnable(thread);
+            woken += 1;
+        } else {
+            index += 1;
+        }
+    }
+    SCHEDULER.unlock();
+}
+
+/// Everybody waits and nobody runs: perhaps a lock was given back in a way that we did not see. Whoever waits for one
+/// looks again.
+pub fn retry_locks() {
+    SCHEDULER.lock();
+    if !following() && HOLDER.0.load(Relaxed) == NOBODY {
+        let blocked = core::mem::take(&mut lists().blocked);
+        let (retry, stay): (Vec<_>, Vec<_>) = blocked.into_iter().partition(|&t| unsafe { (*t).retries });
+        lists().blocked = stay;
+        retry.into_iter().for_each(make_runnable);
+    }
+    SCHEDULER.unlock();
+}
+
+/// A number for the next notify.
+pub fn next_notify() -> u64 {
+    NOTIFIES.fetch_add(1, Relaxed) + 1
+}
+
+/// Lets go of the token before something that may block.
+pub fn release(thread: *mut Thread) {
+    flush();
+    SCHEDULER.lock();
+    unsafe { (*thread).set(State::External) };
+    end_turn(thread);
+    dispatch();
+    SCHEDULER.unlock();
+}
+
+/// Takes the token again.
+pub fn acquire(thread: *mut Thread) {
+    SCHEDULER.lock();
+    make_runnable(thread);
+    SCHEDULER.unlock();
+    wait_for_token(thread, None);
+}
+
+/// A thread that is about to start: it waits for the token from its beginning on.
+pub fn admit(thread: *mut Thread) {
+    SCHEDULER.lock();
+    make_runnable(thread);
+    SCHEDULER.unlock();
+}
+
+/// A thread that could not be started after all.
+pub fn dismiss(thread: *mut Thread) {
+    SCHEDULER.lock();
+    lists().runnable.retain(|&t| t != thread);
+    unsafe { (*thread).set(State::Dead) };
+    SCHEDULER.unlock();
+}
+
+/// The first turn of a thread.
+pub fn first_turn(thread: *mut Thread) {
+    wait_for_token(thread, None);
+}
+
+/// The last thing a thread does.
+pub fn retire(thread: *mut Thread) {
+    wake(unsafe { (*thread).end_key() }, usize::MAX, 0);
+    SCHEDULER.lock();
+    unsafe { (*thread).set(State::Dead) };
+    end_turn(thread);
+    dispatch();
+    SCHEDULER.unlock();
+}
+
+/// A callback of a thread that does not hold the token. True if it holds the token now and its event counts.
+#[cold]
+#[inline(never)]
+pub fn not_holder(thread: *mut Thread) -> bool {
+    if thread.is_null() || !is_on() || unsafe { (*thread).inside } != 0 {
+        return false;
+    }
+    if HOLDER.0.load(Acquire) == thread as usize | IGNORING {
+        return false;
+    }
+    thread::inside(thread, || {
+        // The watchdog decides within a few system calls.
+        while HOLDER.0.load(Acquire) == TAKEN {
+            core::hint::spin_loop();
+        }
+        if HOLDER.0.load(Acquire) & !IGNORING != thread as usize {
+            acquire(thread);
+        }
+    });
+    is_on() && unsafe { (*thread).ignoring == 0 }
+}
+
+/// Entry of an operation that is no plain access: a step of its own. False if its event does not count.
+pub fn enter(thread: *mut Thread) -> bool {
+    if HOLDER.0.load(Relaxed) != thread as usize && !not_holder(thread) {
+        return false;
+    }
+    if unsafe { (*thread).inside } != 0 {
+        return false;
+    }
+    step(thread);
+    if unsafe { (*thread).pending_signals.load(Relaxed) } != 0 {
+        signals::deliver(thread);
+    }
+    true
+}
+
+/// Another step of the operation that the holder is in.
+pub fn step(thread: *mut Thread) {
+    flush();
+    page().budget -= 1;
+    if page().budget < 0 {
+        preempt(thread, [wire::head(op::STOPPED, 0, 0), 0, 0]);
+    }
+    put1(wire::head(op::STEP, 0, 0));
+}

@@ -1,0 +1,189 @@
+//! What the runtime in the program and the tool tell each other, in memory that both map.
+//!
+//! The memory is a header of one page, a schedule for replay, and a ring of chunks. The program fills chunk after chunk
+//! with records; the tool empties them, fills them with zeros and hands them back. A record is one or more 64-bit words
+//! and its first word is never zero, so when the program dies, however it dies, the tool finds everything that was
+//! recorded up to the first zero word of the chunk that was being filled.
+//!
+//! This file is compiled into both sides.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// The environment variable that names the shared memory.
+pub const VARIABLE: &str = "SNAG_RECORDING";
+
+/// First word of the shared memory.
+pub const MAGIC: u64 = 0x3167_6e69_7267_616e;
+
+/// Changes whenever records or header change.
+pub const VERSION: u32 = 1;
+
+/// Bytes before the schedule, and the size of a page.
+pub const PAGE: usize = 4096;
+
+/// Bytes of a chunk.
+pub const CHUNK: usize = 1 << 20;
+
+/// Words kept free at the end of a chunk, so that a record never has to be split. Blobs check for themselves.
+pub const SLACK: usize = 64;
+
+/// Ranges up to this length are recorded with their contents.
+pub const INLINE: usize = 64;
+
+/// The first page of the shared memory. The tool fills it before the program starts.
+#[repr(C)]
+pub struct Header {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// [`VERSION`].
+    pub version: u32,
+    /// How many chunks follow the schedule.
+    pub chunks: u32,
+    /// The tool; if it is gone, nobody empties chunks.
+    pub tool: u32,
+    /// The process that records, once there is one; others that start later run unrecorded.
+    pub owner: AtomicU32,
+    /// Chunks that the program has filled.
+    pub filled: AtomicU32,
+    /// Chunks that the tool has emptied.
+    pub emptied: AtomicU32,
+    /// Scheduling points after which another thread gets its turn.
+    pub quantum: u64,
+    /// 0: threads take turns; else they are picked at random, from this seed.
+    pub seed: u64,
+    /// Milliseconds between two looks at a thread that holds the token and records nothing.
+    pub watchdog: u32,
+    /// Set by the program when it cannot go on recording; see the constants.
+    pub trouble: AtomicU32,
+    /// Segments of the schedule to follow; 0: none, record freely.
+    pub segments: u64,
+    /// Segments that have been run.
+    pub replayed: AtomicU64,
+    /// How following the schedule ended; see the constants.
+    pub outcome: AtomicU32,
+    /// 1 if the threads should be stopped at the end of the schedule, 0 if they should run on.
+    pub stop_at_end: u32,
+}
+
+/// [`Header::trouble`]: more threads than the runtime has room for; the rest is not recorded.
+pub const TOO_MANY_THREADS: u32 = 1;
+
+/// [`Header::outcome`]: the schedule was followed to its end.
+pub const FOLLOWED: u32 = 1;
+/// [`Header::outcome`]: the thread of the next segment cannot run.
+pub const DIVERGED: u32 = 2;
+
+/// A stretch of the schedule: a thread runs until it has done so many steps.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Which thread.
+    pub thread: u32,
+    /// 1 if the thread is in a timed wait that times out here.
+    pub timeout: u32,
+    /// Steps the thread has done, since it began, at the end of the segment.
+    pub until: u64,
+}
+
+/// The first word of a record: program counter, detail and operation.
+#[inline(always)]
+pub const fn head(op: u8, detail: u8, pc: usize) -> u64 {
+    (pc as u64) << 16 | (detail as u64) << 8 | op as u64
+}
+
+/// Operations. After each name: the words of the record after the first.
+///
+/// `READ`, `WRITE` and the atomics have the logarithm of their size in bits 0 to 2 of the detail; atomics their memory
+/// order, as the compiler numbers it, in bits 3 to 5.
+pub mod op {
+    #![allow(missing_docs)]
+    /// address, value; of 16 bytes: address, low, high
+    pub const READ: u8 = 1;
+    pub const WRITE: u8 = 2;
+    /// address, value
+    pub const ATOMIC_READ: u8 = 3;
+    pub const ATOMIC_WRITE: u8 = 4;
+    /// address, value read, value written
+    pub const RMW: u8 = 5;
+    /// address, length; then the contents if they are at most INLINE bytes
+    pub const RANGE_READ: u8 = 6;
+    pub const RANGE_WRITE: u8 = 7;
+    /// nothing; the program counter is that of the call
+    pub const ENTER: u8 = 8;
+    pub const LEAVE: u8 = 9;
+    /// nothing: a step that is no plain access
+    pub const STEP: u8 = 10;
+    /// thread (and 1 << 32 if its wait timed out), steps it has done
+    pub const SWITCH: u8 = 11;
+    /// address, size
+    pub const ALLOC: u8 = 12;
+    /// address, 1 if the memory went back to the system
+    pub const FREE: u8 = 13;
+    /// address, kind of lock
+    pub const LOCK: u8 = 14;
+    pub const READ_LOCK: u8 = 15;
+    pub const UNLOCK: u8 = 16;
+    pub const LOCK_NEW: u8 = 17;
+    /// thread, function it starts with
+    pub const FORK: u8 = 18;
+    pub const BEGIN: u8 = 19;
+    pub const END: u8 = 20;
+    pub const JOIN: u8 = 21;
+    /// condition, mutex
+    pub const WAIT_BEGIN: u8 = 22;
+    pub const WAIT_END: u8 = 23;
+    /// condition, number of the notify or 0
+    pub const WAKE: u8 = 24;
+    /// condition, number
+    pub const NOTIFY: u8 = 25;
+    pub const NOTIFY_ALL: u8 = 26;
+    pub const CONDITION_NEW: u8 = 27;
+    /// semaphore, count (before)
+    pub const SEM_NEW: u8 = 28;
+    pub const SEM_POST: u8 = 29;
+    pub const SEM_WAIT: u8 = 30;
+    /// barrier, parties
+    pub const BARRIER_NEW: u8 = 31;
+    pub const BARRIER_ENTER: u8 = 32;
+    pub const BARRIER_LEAVE: u8 = 33;
+    /// address, 0
+    pub const SYNC_RELEASE: u8 = 34;
+    pub const SYNC_ACQUIRE: u8 = 35;
+    /// memory order, 0
+    pub const FENCE: u8 = 36;
+    /// kind, length; then the bytes
+    pub const BLOB: u8 = 37;
+    /// address, size and 1 << 32 if it writes: a replayed thread was stopped in front of this access
+    pub const STOPPED: u8 = 38;
+}
+
+/// [`op::BLOB`]: the contents of `/proc/self/maps`.
+pub const BLOB_MAPS: u64 = 1;
+/// [`op::BLOB`]: the name of the current thread.
+pub const BLOB_THREAD_NAME: u64 = 2;
+
+/// Kinds of locks.
+pub mod lock {
+    #![allow(missing_docs)]
+    pub const MUTEX: u64 = 0;
+    pub const RWLOCK: u64 = 1;
+    pub const SPIN: u64 = 2;
+    pub const ANNOTATED: u64 = 3;
+}
+
+/// How many words a record has; `rest` are the words from the record's first on.
+#[inline(always)]
+pub fn words(rest: &[u64]) -> usize {
+    let first = rest[0];
+    match first as u8 {
+        op::ENTER | op::LEAVE | op::STEP => 1,
+        op::READ | op::WRITE => 3 + ((first >> 8) & 7 == 4) as usize,
+        op::RMW => 4,
+        op::RANGE_READ | op::RANGE_WRITE => {
+            let length = rest.get(2).copied().unwrap_or(0) as usize;
+            3 + if length <= INLINE { length.div_ceil(8) } else { 0 }
+        }
+        op::BLOB => 3usize.saturating_add((rest.get(2).copied().unwrap_or(0) as usize).div_ceil(8)),
+        _ => 3,
+    }
+}

@@ -1,0 +1,91 @@
+//! What a recording knows beside its events, for reports.
+
+use snag_recording::Recorded;
+use snag_report::{Background, Frame};
+use snag_trace::{Cells, EventId, Op, ThreadId, Trace, VarId, Variable};
+use std::path::{Path, PathBuf};
+
+/// A recording and what was worked out about its trace.
+pub struct Recording {
+    recorded: Recorded,
+    cells: Cells,
+}
+
+impl Recording {
+    /// Reads it; `None` if the trace was not recorded by us. Gives variables of the program their names.
+    pub fn read(path: &Path, trace: &mut Trace) -> Option<Recording> {
+        let recorded = Recorded::read(path)?;
+        for id in (0..trace.tables.variable_count()).map(VarId::new) {
+            if let Variable::Range { address, size } = trace.tables.variable(id)
+                && let Some((name, offset)) = recorded.data(address)
+            {
+                let alias = match (offset, recorded.data_size(address)) {
+                    (0, Some(whole)) if whole == size => name.to_owned(),
+                    (0, _) => format!("{name}[0..{size}]"),
+                    _ => format!("{name}[{offset}..{}]", offset + size),
+                };
+                trace.tables.aliases.insert(id, alias);
+            }
+        }
+        Some(Recording { recorded, cells: Cells::of(trace) })
+    }
+}
+
+impl Background for Recording {
+    fn stack(&self, trace: &Trace, event: EventId) -> Vec<Frame> {
+        let frames = self.recorded.stack(trace, event).into_iter();
+        // What lies below the program's own functions tells nobody anything.
+        let own =
+            |frame: &snag_recording::Frame| !frame.place.starts_with("libc.so") && !frame.place.starts_with("memfd:");
+        frames.filter(own).map(|frame| Frame { function: frame.function, place: frame.place }).collect()
+    }
+
+    fn memory(&self, trace: &Trace, event: EventId) -> Option<String> {
+        let id = VarId(trace.events.targets()[event.index()]);
+        let Variable::Range { address, size } = trace.tables.variable(id) else { return None };
+        let text = trace.tables.variable_text(id);
+        if let Some((name, _)) = self.recorded.data(address) {
+            let whole = self.recorded.data_size(address)?;
+            return Some(format!("{name} is a variable of {whole} bytes at {:#x}", self.recorded.data_start(address)?));
+        }
+        let block = self.cells.block_of_event(event.index())?;
+        let Variable::Range { address: start, size: whole } =
+            trace.tables.variable(VarId(trace.events.targets()[block.index()]))
+        else {
+            return None;
+        };
+        let place = match trace.location_of(block) {
+            "" => String::new(),
+            place => format!(" at {place}"),
+        };
+        Some(format!(
+            "{text}: {size} bytes at offset {} of a heap block of {whole} bytes, allocated by {}{place}",
+            address - start,
+            trace.tables.thread_name(trace.thread_of(block)),
+        ))
+    }
+
+    fn thread(&self, trace: &Trace, thread: ThreadId) -> Option<String> {
+        let ops = trace.events.ops();
+        let targets = trace.events.targets();
+        let fork = (0..trace.len()).find(|&i| ops[i] == Op::Fork && targets[i] == thread.0).map(EventId::new)?;
+        let name = self.recorded.thread_name(thread).map_or(String::new(), |name| format!(" ('{name}')"));
+        Some(format!(
+            "{}{name} was created by {} at {}",
+            trace.tables.thread_name(thread),
+            trace.tables.thread_name(trace.thread_of(fork)),
+            trace.location_of(fork)
+        ))
+    }
+
+    fn source(&self, path: &str, line: u64) -> Option<String> {
+        let mut path = PathBuf::from(path);
+        if path.is_relative()
+            && let Some(folder) = self.recorded.about("folder")
+        {
+            path = Path::new(folder).join(path);
+        }
+        let text = std::fs::read_to_string(path).ok()?;
+        text.lines().nth(line as usize - 1).map(str::to_owned)
+    }
+}

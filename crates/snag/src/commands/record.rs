@@ -1,0 +1,120 @@
+//! `snag record`: run a program and write what its threads do as a trace.
+
+use crate::context::Context;
+use crate::failure::{Failure, Status};
+use crate::interrupt;
+use snag_recording::ring::Settings;
+use snag_recording::{Ended, Options, Recorder, Summary};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Options of `snag record`.
+#[derive(clap::Args)]
+#[command(after_help = "The program must be built for ThreadSanitizer: gcc -g -fsanitize=thread, or 'snag cc'.
+
+Examples:
+  snag record -- ./server --port 8080         into server.snag
+  snag record -o run.snag --seed 7 -- ./prog  another interleaving
+  snag check run.snag                         predict races from it
+
+Exit status: that of the program; 128 + the signal if it died of one; 2 if it could not be recorded.")]
+pub struct Args {
+    /// File to write [default: the program's name with .snag]
+    #[arg(short, long, value_name = "TRACE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    how: How,
+    /// The program and its arguments
+    #[arg(value_name = "PROG", required = true, last = true)]
+    command: Vec<OsString>,
+}
+
+/// How threads take turns.
+#[derive(clap::Args, Clone)]
+pub struct How {
+    /// Let another thread run after N steps
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    quantum: u64,
+    /// Pick threads, and how long they run, at random from this seed
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    seed: Option<u64>,
+}
+
+impl How {
+    /// For the recorder.
+    pub fn settings(&self) -> Settings {
+        Settings { quantum: self.quantum, seed: self.seed.unwrap_or(0), ..Settings::default() }
+    }
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
+    let path = args.output.clone().unwrap_or_else(|| default_output(&args.command));
+    let summary = record(context, &args.command, args.how.settings(), &path)?;
+    context.note(&format!("{}: {}", path.display(), size(&summary)));
+    Ok(exit_status(&summary))
+}
+
+/// Records and says what was odd about it.
+pub fn record(context: &Context, command: &[OsString], settings: Settings, path: &Path) -> Result<Summary, Failure> {
+    let options = Options { command: command.to_vec(), settings };
+    interrupt::listen()?;
+    interrupt::leave_to_program(true);
+    let summary = Recorder::start(&options).and_then(|recorder| recorder.record(path));
+    interrupt::leave_to_program(false);
+    let summary = summary?;
+    let odd = &summary.oddities;
+    if let Some(why) = &summary.unwritten {
+        context.warn(&format!("{}: {why}; the trace ends there, the program was run to its end", path.display()));
+    }
+    if let Some(why) = &odd.broken {
+        context.warn(&format!("{}: the recording ends early: {why}", path.display()));
+    }
+    if odd.freed > 0 {
+        let more = if odd.freed as usize > odd.freed_at.len() { ", …" } else { "" };
+        context.warn(&format!(
+            "the program used freed memory {} times, which is left out of the trace: {}{more}",
+            odd.freed,
+            odd.freed_at.join("; ")
+        ));
+    }
+    if odd.foreign_unlocks > 0 {
+        context.warn(&format!("locks were given back {} times by threads that did not hold them", odd.foreign_unlocks));
+    }
+    Ok(summary)
+}
+
+fn default_output(command: &[OsString]) -> PathBuf {
+    let name = command.first().and_then(|program| Path::new(program).file_name()).unwrap_or_default();
+    let mut name = name.to_owned();
+    name.push(".snag");
+    name.into()
+}
+
+/// `12345 events, 6.7 kB`.
+pub fn size(summary: &Summary) -> String {
+    let bytes = summary.bytes as f64;
+    let bytes = match summary.bytes {
+        0..1_000 => format!("{bytes} bytes"),
+        1_000..1_000_000 => format!("{:.1} kB", bytes / 1e3),
+        _ => format!("{:.1} MB", bytes / 1e6),
+    };
+    format!("{} events, {bytes}", summary.events)
+}
+
+/// How the program ended, in words; nothing if it ended well.
+pub fn ending(ended: Ended) -> Option<String> {
+    match ended {
+        Ended::Exit(0) => None,
+        Ended::Exit(code) => Some(format!("the program exited with status {code}")),
+        Ended::Signal(signal) => Some(format!("the program died of signal {signal}")),
+    }
+}
+
+/// The program's own status.
+pub fn exit_status(summary: &Summary) -> Status {
+    match summary.ended {
+        Ended::Exit(code) => Status::Program(code as u8),
+        Ended::Signal(signal) => Status::Program((128 + signal) as u8),
+    }
+}

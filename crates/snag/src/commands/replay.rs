@@ -1,0 +1,170 @@
+//! `snag replay`: run a recorded program again, along its recording or up to a race.
+
+use crate::background::Recording;
+use crate::context::Context;
+use crate::failure::{Failure, Status};
+use crate::input::{self, Source};
+use snag_recording::Recorded;
+use snag_recording::replay::{self, Driven, Repeated, Standing};
+use snag_report::{Background, describe};
+use snag_trace::Trace;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Options of `snag replay`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  snag record -o run.snag -- ./prog
+  snag replay run.snag               run it again the same way, and compare every event
+  snag check run.snag                what could have gone wrong: R1, R2, ...
+  snag replay run.snag --race R1     make it happen
+
+Exit status: 0 the run was repeated; 1 the race is confirmed; 2 it went another way, or an error.")]
+pub struct Args {
+    /// A recording made by 'snag record'
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+    /// Drive the program to this race, as 'snag check' numbers them, and stop in front of it
+    #[arg(long, value_name = "ID")]
+    race: Option<String>,
+    /// The program and its arguments, if they are not those that were recorded
+    #[arg(value_name = "PROG", last = true)]
+    command: Vec<OsString>,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
+    let source = Source::open(context, &args.trace, None).and_then(|source| source.read(context));
+    let mut trace = source.map_err(|problem| input::message(&problem))?;
+    let Some(recorded) = Recorded::read(&args.trace) else {
+        return Err(format!(
+            "{}: not recorded by 'snag record'; only such traces can be replayed",
+            args.trace.display()
+        )
+        .into());
+    };
+    let command = match args.command.is_empty() {
+        true => recorded.command().into_iter().map(OsString::from).collect(),
+        false => args.command.clone(),
+    };
+    warn_about_changes(context, &recorded, &command);
+    match &args.race {
+        None => repeat(context, &trace, &recorded, command),
+        Some(id) => {
+            let background = Recording::read(&args.trace, &mut trace);
+            race(context, args, &trace, &recorded, background.as_ref(), command, id)
+        }
+    }
+}
+
+/// What is not as it was, before it shows.
+fn warn_about_changes(context: &Context, recorded: &Recorded, command: &[OsString]) {
+    let then = recorded.command();
+    if command.iter().map(|argument| argument.to_string_lossy()).ne(then.iter().copied()) {
+        context.warn(&format!("the recorded command was: {}", then.join(" ")));
+    }
+    let folder = std::env::current_dir().unwrap_or_default();
+    if let Some(then) = recorded.about("folder").filter(|then| Path::new(then) != folder) {
+        context.warn(&format!("it was recorded in the folder {then}"));
+    }
+    let program = command.first().and_then(|program| snag_recording::recorder::find_program(Path::new(program)));
+    if let (Some(then), Some(program)) = (recorded.about("digest"), program)
+        && snag_recording::recorder::digest(&program).is_some_and(|now| now != then)
+    {
+        context.warn(&format!("{} has changed since it was recorded", program.display()));
+    }
+    let now = snag_recording::recorder::environment();
+    if recorded.about("environment").is_some_and(|then| then != now) {
+        context.warn("the environment variables are not those of the recording");
+    }
+}
+
+fn repeat(context: &Context, trace: &Trace, recorded: &Recorded, command: Vec<OsString>) -> Result<Status, Failure> {
+    match replay::repeat(trace, recorded, command)? {
+        Repeated::Same(events, ended) => {
+            if let Some(ending) = super::record::ending(ended) {
+                context.note(&ending);
+            }
+            println!("repeated: all {events} events as recorded");
+            Ok(Status::Clean)
+        }
+        Repeated::Differs(event, then, now) => {
+            println!("diverged at event {event}\n    recorded: {then}\n    now:      {now}");
+            Ok(Status::Error)
+        }
+    }
+}
+
+fn race(
+    context: &Context,
+    args: &Args,
+    trace: &Trace,
+    recorded: &Recorded,
+    background: Option<&Recording>,
+    command: Vec<OsString>,
+    id: &str,
+) -> Result<Status, Failure> {
+    let options = snag_predict::Options { jobs: context.jobs, ..Default::default() };
+    let bars = context.bars();
+    let analysis = snag_predict::analyse(trace, &options, &bars);
+    bars.clear();
+    let number = id.strip_prefix('R').and_then(|number| number.parse::<usize>().ok());
+    let Some(race) = number.and_then(|number| analysis.races.get(number.checked_sub(1)?)) else {
+        return Err(format!(
+            "{}: there is no race {id}; 'snag check' shows {}",
+            args.trace.display(),
+            match analysis.races.len() {
+                0 => "none".to_owned(),
+                1 => "R1".to_owned(),
+                last => format!("R1 to R{last}"),
+            }
+        )
+        .into());
+    };
+    let pair = [race.first, race.second];
+    let schedule = replay::along_witness(trace, recorded, race.witness.iter(trace), pair);
+    context.detail(&format!("driving the program through {} turns", schedule.len()));
+    match replay::drive(trace, command, schedule, pair)? {
+        Driven::Confirmed(standing) => {
+            println!("{id} confirmed: {}", describe::race(trace, race.first, race.second));
+            println!("both threads have been stopped in front of their accesses:");
+            show(trace, background, &standing);
+            Ok(Status::Found)
+        }
+        Driven::Diverged { done, all, why } => {
+            println!("{id} not confirmed: after {done} of {all} turns {why}");
+            Ok(Status::Error)
+        }
+    }
+}
+
+fn show(trace: &Trace, background: Option<&Recording>, standing: &[Standing; 2]) {
+    for Standing { event, holds } in standing {
+        println!();
+        println!("    {}", describe::about_to(trace, *event));
+        if let Some(background) = background {
+            for line in describe::stack(trace, background, *event) {
+                println!("    {line}");
+            }
+        }
+        if let Some(bytes) = holds {
+            println!("    the memory holds {} now", value(bytes));
+        }
+    }
+    if let Some(background) = background {
+        println!();
+        let mut notes: Vec<String> = standing.iter().filter_map(|s| background.memory(trace, s.event)).collect();
+        notes.dedup();
+        notes.iter().for_each(|note| println!("    {note}"));
+    }
+}
+
+/// Little endian, as a number if it is one.
+fn value(bytes: &[u8]) -> String {
+    if bytes.len() <= 8 {
+        let mut whole = [0; 8];
+        whole[..bytes.len()].copy_from_slice(bytes);
+        return u64::from_le_bytes(whole).to_string();
+    }
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
+}

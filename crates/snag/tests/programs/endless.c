@@ -1,0 +1,29 @@
+// Works until it is killed.
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+static long counters[64];
+
+static void *worker(void *argument)
+{
+    for (;;) {
+        char *block = malloc(64);
+        memset(block, 1, 64);
+        for (int i = 0; i < 64; i++)
+            counters[i] += block[i];
+        pthread_mutex_lock(&m);
+        counters[0]++;
+        pthread_mutex_unlock(&m);
+        free(block);
+    }
+    return argument;
+}
+
+int main(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, worker, NULL);
+    worker(NULL);
+}

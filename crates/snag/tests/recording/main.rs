@@ -1,0 +1,9 @@
+//! Real programs, compiled on the spot, recorded and analysed. Nothing here depends on time: a test passes however busy
+//! the machine is, and only hanging for minutes makes it fail.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+mod examples;
+mod replaying;
+mod sturdy;
+mod support;
+mod ways_in;

@@ -1,0 +1,57 @@
+//! Recordings run again, and every race of the examples made to happen.
+
+use crate::support::*;
+
+const EXAMPLES: [&str; 7] = [
+    "bank_account.c",
+    "double_checked.c",
+    "spinning_flag.c",
+    "bounded_queue.c",
+    "lazy_initialisation.c",
+    "reference_count.c",
+    "non_nested_locks.c",
+];
+
+#[test]
+fn every_race_of_the_examples_is_confirmed_and_every_recording_repeated() {
+    for source in EXAMPLES {
+        let folder = Folder::new(&format!("replay-{source}"));
+        compile("gcc", &["-g", "-O1", "-fsanitize=thread"], &example(source), &folder.path("program"));
+        let seeds: [&[&str]; 3] = [&[], &["--seed", "3", "--quantum", "3"], &["--quantum", "1"]];
+        for how in seeds {
+            let mut record = vec!["record", "-o", "run.snag"];
+            record.extend(how);
+            record.extend(["--", "./program"]);
+            assert_eq!(snag(&folder, &record).status.code(), Some(0), "{source}");
+            let repeated = snag(&folder, &["replay", "run.snag"]);
+            assert_eq!(repeated.status.code(), Some(0), "{source} {how:?}: {}", text(&repeated));
+            assert!(text(&repeated).contains("repeated: all"), "{source}: {}", text(&repeated));
+            let found = snag(&folder, &["check", "run.snag"]);
+            let races = text(&found).lines().filter(|line| line.starts_with('R')).count();
+            for number in 1..=races {
+                let id = format!("R{number}");
+                let driven = snag(&folder, &["replay", "run.snag", "--race", &id]);
+                assert_eq!(driven.status.code(), Some(1), "{source} {how:?} {id}: {}", text(&driven));
+                assert!(text(&driven).contains(&format!("{id} confirmed")), "{source}: {}", text(&driven));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_has_changed_since_the_recording_is_said() {
+    let folder = Folder::new("changed");
+    let flags = ["-g", "-fsanitize=thread"];
+    compile("gcc", &flags, &example("bank_account.c"), &folder.path("program"));
+    assert_eq!(snag(&folder, &["record", "-o", "run.snag", "--", "./program"]).status.code(), Some(0));
+    let other = snag(&folder, &["replay", "run.snag", "--", "./program", "argument"]);
+    assert!(complaint(&other).contains("the recorded command was: ./program"), "{}", complaint(&other));
+    compile("gcc", &["-g", "-fsanitize=thread", "-DFIXED"], &example("bank_account.c"), &folder.path("program"));
+    let output = snag(&folder, &["replay", "run.snag"]);
+    assert!(complaint(&output).contains("has changed since it was recorded"), "{}", complaint(&output));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output).contains("diverged at event"), "{}", text(&output));
+    let none = snag(&folder, &["replay", "run.snag", "--race", "R9"]);
+    assert_eq!(none.status.code(), Some(2));
+    assert!(complaint(&none).contains("there is no race R9"), "{}", complaint(&none));
+}

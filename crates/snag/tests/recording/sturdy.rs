@@ -1,0 +1,170 @@
+//! Recordings of programs that do everything, block in unknown ways, race, and die.
+
+use crate::support::*;
+use snag_trace::{Op, VarId, Variable};
+use std::collections::HashMap;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+fn program(name: &str) -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name)
+}
+
+#[test]
+fn two_hundred_schedules_of_every_primitive_end_and_are_free_of_races() {
+    let folder = Folder::new("every");
+    compile("gcc", &["-g", "-w", "-O1", "-fsanitize=thread"], &program("every_primitive.c"), &folder.path("program"));
+    for seed in 1..=200 {
+        // Quanta from 1 to 10 000.
+        let quantum = [1, 2, 5, 17, 60, 200, 1000, 10_000][seed % 8].to_string();
+        let seed = seed.to_string();
+        let arguments = ["record", "-o", "run.snag", "--seed", &seed, "--quantum", &quantum, "--", "./program"];
+        let output = snag(&folder, &arguments);
+        assert_eq!(output.status.code(), Some(0), "seed {seed}: {}{}", text(&output), complaint(&output));
+        assert_eq!(text(&output), "4080 7 3 4 42\n", "seed {seed}");
+        if seed.ends_with('0') {
+            let checked = snag(&folder, &["check", "run.snag"]);
+            assert_eq!(checked.status.code(), Some(0), "seed {seed}: {}", text(&checked));
+        }
+    }
+}
+
+#[test]
+fn threads_that_block_in_unknown_ways_do_not_stop_the_others() {
+    let folder = Folder::new("unknown");
+    compile("gcc", &["-g", "-O1", "-fsanitize=thread"], &program("unknown_blocking.c"), &folder.path("program"));
+    for seed in 1..=10 {
+        let seed = seed.to_string();
+        let arguments = ["record", "-o", "run.snag", "--seed", &seed, "--quantum", "3", "--", "./program"];
+        let output = snag(&folder, &arguments);
+        assert_eq!(output.status.code(), Some(0), "seed {seed}: {}{}", text(&output), complaint(&output));
+        assert_eq!(snag(&folder, &["stats", "run.snag"]).status.code(), Some(0), "seed {seed}");
+    }
+}
+
+/// What the trace says must be in memory, byte by byte.
+struct Memory(HashMap<u64, u8>);
+
+impl Memory {
+    fn write(&mut self, address: u64, size: u64, value: Option<i64>) {
+        for i in 0..size {
+            match value.filter(|_| size <= 8) {
+                Some(value) => self.0.insert(address + i, (value >> (8 * i)) as u8),
+                None => self.0.remove(&(address + i)),
+            };
+        }
+    }
+
+    fn explains(&mut self, address: u64, size: u64, value: i64) -> bool {
+        (0..size).all(|i| {
+            let byte = (value >> (8 * i)) as u8;
+            *self.0.entry(address + i).or_insert(byte) == byte
+        })
+    }
+}
+
+#[test]
+fn every_value_of_a_racy_program_is_right() {
+    let folder = Folder::new("values");
+    compile("gcc", &["-g", "-O1", "-fsanitize=thread"], &program("racy_values.c"), &folder.path("program"));
+    let arguments = ["record", "-o", "run.snag", "--quantum", "7", "--seed", "5", "--", "./program", "notes"];
+    let output = snag(&folder, &arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", complaint(&output));
+    let (trace, _) = snag_trace::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap();
+    let notes = std::fs::read(folder.path("notes")).unwrap();
+    let notes: Vec<i64> = notes.chunks(8).map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap())).collect();
+    let each = notes.len() / 4;
+    let mut next = [0; 4];
+    let (mut reads, mut accesses) = (0, 0);
+    let mut memory = Memory(HashMap::new());
+    for event in trace.events.iter() {
+        if !event.op.touches_memory() {
+            continue;
+        }
+        let Variable::Range { address, size } = trace.tables.variable(VarId(event.target)) else { continue };
+        if event.op == Op::Free {
+            memory.write(address, size, None);
+            continue;
+        }
+        accesses += 1;
+        if event.op == Op::Read
+            && let Some(value) = event.value
+        {
+            let name = trace.tables.thread_name(event.thread);
+            assert!(memory.explains(address, size, value), "a read of {address:#x} by {name} sees what nobody wrote");
+            let worker = name.strip_prefix('T').map(|number| number.parse::<usize>().unwrap() - 1);
+            // Only the shared variables of the workers; their notes are in the order of their reads.
+            if let Some(worker) = worker
+                && next[worker] < each
+                && is_shared(address)
+            {
+                let noted = notes[worker * each + next[worker]];
+                let mask = if size == 8 { -1 } else { (1 << (8 * size)) - 1 };
+                assert_eq!(noted & mask, value & mask, "value {} of {name}", next[worker]);
+                next[worker] += 1;
+                reads += 1;
+            }
+        }
+        if event.op.writes() {
+            memory.write(address, size, event.value_written());
+        }
+    }
+    assert_eq!(next, [each; 4], "every read is in the trace");
+    assert!(accesses >= 4_000_000 && reads == 2_000_000, "{accesses} {reads}");
+}
+
+/// Position-independent programs are loaded here when addresses are not random; stacks and heaps are far away.
+fn is_shared(address: u64) -> bool {
+    (0x5555_5555_4000..0x5555_5556_0000).contains(&address)
+}
+
+#[test]
+fn a_recording_that_is_killed_at_any_moment_can_be_read() {
+    let folder = Folder::new("killed");
+    compile("gcc", &["-g", "-O1", "-fsanitize=thread"], &program("endless.c"), &folder.path("program"));
+    for round in 0..50 {
+        let trace = folder.path("run.snag");
+        let _ = std::fs::remove_file(&trace);
+        let mut recorder = Command::new(env!("CARGO_BIN_EXE_snag"))
+            .args(["record", "-q", "-o", "run.snag", "--", "./program"])
+            .current_dir(&folder.0)
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        // Wait for a whole block, then for a moment that differs from round to round.
+        let blocks = |length: u64| std::fs::metadata(&trace).is_ok_and(|data| data.len() > length);
+        for _ in 0..10_000 {
+            if blocks(200_000) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::thread::sleep(Duration::from_micros(700 * round));
+        // The program alone in every second round, else all of it.
+        let target = match round % 2 {
+            0 => -(recorder.id() as i32),
+            _ => program_of(recorder.id()),
+        };
+        // SAFETY: a plain system call; the processes are ours.
+        assert_eq!(unsafe { libc::kill(target, libc::SIGKILL) }, 0, "round {round}");
+        recorder.wait().unwrap();
+        if round % 2 == 0 {
+            // The program may have been started by a recorder that no longer is.
+            assert!(trace.exists(), "round {round}");
+        }
+        let stats = snag(&folder, &["stats", "run.snag"]);
+        assert_eq!(stats.status.code(), Some(0), "round {round}: {}", complaint(&stats));
+        if round % 10 == 0 {
+            let checked = snag(&folder, &["check", "-q", "--max-races", "3", "run.snag"]);
+            assert_eq!(checked.status.code(), Some(1), "round {round}: {}", complaint(&checked));
+        }
+    }
+}
+
+/// The process that a recorder started.
+fn program_of(recorder: u32) -> i32 {
+    let children = std::fs::read_to_string(format!("/proc/{recorder}/task/{recorder}/children")).unwrap();
+    children.split_ascii_whitespace().next().expect("it has started the program").parse().unwrap()
+}

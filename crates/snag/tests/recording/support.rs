@@ -1,0 +1,88 @@
+//! Programs, compiled on the spot, and snag on them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A folder that is gone after the test.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("snag-test-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
+}
+
+/// Whether a compiler is there; says so if not.
+pub fn have(compiler: &str) -> bool {
+    let there = Command::new(compiler).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    if !there {
+        eprintln!("skipped: there is no {compiler} on this machine");
+    }
+    there
+}
+
+/// Compiles a program; panics with the compiler's words if it does not compile.
+pub fn compile(compiler: &str, arguments: &[&str], source: &Path, program: &Path) {
+    let output = Command::new(compiler).args(arguments).arg(source).arg("-o").arg(program).arg("-lpthread").output();
+    let output = output.unwrap_or_else(|error| panic!("{compiler} cannot be run: {error}"));
+    assert!(output.status.success(), "{compiler} {arguments:?}:\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Longer than anything takes on a machine that does ten other things.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Runs snag in a folder; panics if it hangs.
+pub fn snag(folder: &Folder, arguments: &[&str]) -> Output {
+    let out = std::fs::File::create(folder.path("stdout")).unwrap();
+    let err = std::fs::File::create(folder.path("stderr")).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_snag"))
+        .args(arguments)
+        .current_dir(&folder.0)
+        .env_remove("RUSTC_BOOTSTRAP")
+        .stdin(Stdio::null())
+        .stdout(out)
+        .stderr(err)
+        .spawn()
+        .unwrap();
+    let started = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if started.elapsed() > PATIENCE {
+            let _ = child.kill();
+            panic!("snag {arguments:?} hangs: {}", std::fs::read_to_string(folder.path("stderr")).unwrap());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let read = |name: &str| std::fs::read(folder.path(name)).unwrap();
+    Output { status, stdout: read("stdout"), stderr: read("stderr") }
+}
+
+/// Standard output as text.
+pub fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Standard error as text.
+pub fn complaint(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
