@@ -44,7 +44,8 @@ fn bad_usage_is_an_error_that_says_so() {
         (&["check", "-q", "-v", &trace], "--verbose"),
         (&["check", "--color", "perhaps", &trace], "perhaps"),
         (&["frobnicate"], "frobnicate"),
-        (&["run", "--", "true"], "run"),
+        (&["run", "--", "true"], "nothing was recorded"),
+        (&["run"], "PROG"),
         (&["check", "--suppressions", "/nonexistent/file", &trace], "/nonexistent/file"),
         (&["check", "-o", "/nonexistent/file", &trace], "/nonexistent/file"),
     ] {
