@@ -25,6 +25,8 @@ mod search;
 mod sections;
 mod solver;
 mod threads;
+#[cfg(feature = "z3")]
+pub mod z3;
 
 pub use cycles::{Cycles, Visit};
 pub use index::Index;

@@ -39,6 +39,9 @@ pub enum Undecided {
     Stopped,
     /// The search contradicted itself: a defect of this crate.
     Stalled,
+    /// The formula for Z3 would take more memory than it should.
+    #[cfg(feature = "z3")]
+    TooLarge,
 }
 
 /// Who answered.

@@ -1,0 +1,128 @@
+//! Every query of random traces, put to Z3 as well: both must give the same answer.
+#![cfg(feature = "z3")]
+
+use snag_maximal::z3::{Options, Z3};
+use snag_maximal::{Answer, Index, Limits, Queries};
+use snag_oracle::random::{Rng, Shape, for_random_traces};
+use snag_schedule::{Checker, Level};
+use snag_trace::{Cells, EventId, Op, Trace};
+
+const LEVELS: [Level; 3] = [Level::Writer, Level::Value, Level::Control];
+
+/// All pairs of events that conflict, and all pairs and triples of acquires of different threads.
+fn targets(trace: &Trace, cells: &Cells) -> Vec<Vec<EventId>> {
+    let (ops, threads) = (trace.events.ops(), trace.events.threads());
+    let touch = |i: usize| cells.of_event(i, trace.events.targets()[i]);
+    let conflict =
+        |a: usize, b: usize| ops[a].conflicts(ops[b]) && touch(a).start < touch(b).end && touch(b).start < touch(a).end;
+    let acquires = |i: usize| matches!(ops[i], Op::Acquire | Op::ReadAcquire | Op::WaitEnd);
+    let mut all = Vec::new();
+    for b in 0..trace.len() {
+        for a in (0..b).filter(|&a| threads[a] != threads[b]) {
+            let both_acquire = acquires(a) && acquires(b);
+            if both_acquire || conflict(a, b) {
+                all.push(vec![EventId::new(a), EventId::new(b)]);
+            }
+            let others = |&c: &usize| threads[c] != threads[a] && threads[c] != threads[b];
+            let third = |c: &usize| both_acquire && acquires(*c) && others(c);
+            all.extend((0..a).filter(third).map(|c| [c, a, b].map(EventId::new).to_vec()));
+        }
+    }
+    all
+}
+
+/// Both forms of the formula give the own engine's answer at all levels, and schedules that the checker accepts.
+fn agree(trace: &Trace, targets: &[Vec<EventId>], base: EventId, end: EventId) -> Result<(), String> {
+    let cells = Cells::of(trace);
+    let checker = Checker::new(trace, &cells);
+    let (z3, options) = (Z3::new(), Options::default());
+    for level in LEVELS {
+        let index = Index::new(trace, &cells, level);
+        let mut queries = Queries::new(&index, Limits::default());
+        queries.set_window(base, end);
+        let mut window = z3.window(&index, base, end, &options);
+        for target in targets {
+            let (own, stage) = queries.ask(target);
+            let by_window = window.ask(target, &options);
+            let by_cone = z3.ask(&index, target, base, end, &options);
+            for (form, answer) in [("window", by_window), ("cone", by_cone)] {
+                let same = match (&own, &answer) {
+                    (Answer::Possible(_), Answer::Possible(schedule)) => {
+                        check(&checker, trace, schedule.iter(trace), target, level)
+                            .map_err(|why| format!("{level} {target:?} by {form}: {answer:?}: {why}"))?;
+                        schedule.iter(trace).take(base.index()).eq((0..base.0).map(EventId))
+                            && schedule.iter(trace).all(|event| event < end)
+                    }
+                    (Answer::Impossible, Answer::Impossible) => true,
+                    _ => false,
+                };
+                if !same {
+                    return Err(format!("{level} {target:?}: {own:?} by {stage:?}, Z3 by {form}: {answer:?}"));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The schedule is feasible and leads to the target.
+fn check(
+    checker: &Checker,
+    trace: &Trace,
+    schedule: impl Iterator<Item = EventId>,
+    target: &[EventId],
+    level: Level,
+) -> Result<(), String> {
+    let schedule: Vec<EventId> = schedule.collect();
+    if trace.events.ops()[target[0].index()].touches_memory() {
+        let verdict = checker.check_race(schedule, target[0], target[1], level);
+        return verdict.map_err(|why| why.to_string());
+    }
+    // A set of acquires need not be a deadlock; each has to be the next event of its thread.
+    let ran = |event: EventId| schedule.iter().filter(|&&e| trace.thread_of(e) == trace.thread_of(event)).count();
+    let before =
+        |event: EventId| (0..event.0).filter(|&e| trace.thread_of(EventId(e)) == trace.thread_of(event)).count();
+    if let Some(event) = target.iter().find(|&&event| ran(event) != before(event)) {
+        return Err(format!("{event:?} does not come next"));
+    }
+    checker.check_feasible(schedule, level).map_err(|why| why.to_string())
+}
+
+#[test]
+fn both_agree_on_all_kinds_of_traces() {
+    for_random_traces(300_000..304_000, Shape::any, |trace| {
+        let targets = targets(trace, &Cells::of(trace));
+        agree(trace, &targets, EventId(0), EventId::new(trace.len()))
+    });
+}
+
+#[test]
+fn both_agree_on_sections_and_deadlocks() {
+    for_random_traces(310_000..311_000, Shape::lock_heavy, |trace| {
+        let targets = targets(trace, &Cells::of(trace));
+        agree(trace, &targets, EventId(0), EventId::new(trace.len()))
+    });
+}
+
+#[test]
+fn both_agree_on_windows() {
+    for_random_traces(320_000..321_000, Shape::any, |trace| {
+        let mut rng = Rng::new(trace.len() as u64);
+        let (base, end) = (rng.below(6), trace.len() - rng.below(4).min(trace.len()));
+        let (base, end) = (EventId::new(base.min(end)), EventId::new(end));
+        let mut targets = targets(trace, &Cells::of(trace));
+        targets.retain(|target| target.iter().all(|event| (base..end).contains(event)));
+        agree(trace, &targets, base, end)
+    });
+}
+
+/// Too long for an exhaustive search, so this is the only second opinion.
+#[test]
+fn both_agree_on_longer_traces() {
+    let longer = |rng: &mut Rng| Shape { events: rng.between(40, 80), ..Shape::any(rng) };
+    for_random_traces(330_000..330_200, longer, |trace| {
+        let targets = targets(trace, &Cells::of(trace));
+        let some: Vec<_> = targets.iter().step_by(1 + targets.len() / 10).cloned().collect();
+        agree(trace, &some, EventId(0), EventId::new(trace.len()))
+    });
+}
