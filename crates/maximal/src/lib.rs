@@ -31,6 +31,6 @@ pub mod z3;
 pub use cycles::{Cycles, Visit};
 pub use index::Index;
 pub use pairs::{Pairs, Task};
-pub use query::{Answer, Limits, Queries, Stage, Undecided};
+pub use query::{Answer, Backend, Limits, Queries, Stage, Undecided};
 pub use search::Effort;
 pub use solver::Stop;

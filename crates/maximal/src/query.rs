@@ -69,9 +69,22 @@ impl Stage {
     }
 }
 
+/// Who answers queries.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Backend {
+    /// This crate: the stages, one after the other.
+    #[default]
+    Own,
+    /// Z3 alone, asked about what the query can need ([`crate::z3`]). The answers are the same; it takes longer.
+    #[cfg(feature = "z3")]
+    Z3,
+}
+
 /// Which stages to ask, and when to give up.
 #[derive(Clone, Default)]
 pub struct Limits {
+    /// Who answers.
+    pub backend: Backend,
     /// Skip the stages that find schedules quickly. For tests and comparisons: the answers are the same.
     pub search_only: bool,
     /// Asked now and then whether to give up.
@@ -83,6 +96,8 @@ pub struct Queries<'i, 't> {
     index: &'i Index<'t>,
     replay: Replay<'i, 't>,
     limits: Limits,
+    #[cfg(feature = "z3")]
+    z3: Option<crate::z3::Z3>,
     base: EventId,
     end: EventId,
     /// What the last search took.
@@ -93,7 +108,16 @@ impl<'i, 't> Queries<'i, 't> {
     /// Queries about the whole trace.
     pub fn new(index: &'i Index<'t>, limits: Limits) -> Queries<'i, 't> {
         let end = EventId::new(index.trace.len());
-        Queries { index, replay: Replay::new(index), limits, base: EventId(0), end, effort: Effort::default() }
+        Queries {
+            index,
+            replay: Replay::new(index),
+            #[cfg(feature = "z3")]
+            z3: (limits.backend == Backend::Z3).then(crate::z3::Z3::new),
+            limits,
+            base: EventId(0),
+            end,
+            effort: Effort::default(),
+        }
     }
 
     /// From now on only schedules count that begin like the trace up to `base` and contain nothing from `end` on.
@@ -102,10 +126,16 @@ impl<'i, 't> Queries<'i, 't> {
     }
 
     /// Whether all these events, of different threads, can come next after a feasible schedule: the two accesses of a
-    /// race, or the acquires of a deadlock. That they conflict, or wait for each other, is for the caller to know.
+    /// race, or the acquires of a deadlock. That they conflict, or wait for each other, is for the caller to know. What
+    /// another backend answers counts as the answer of the search.
     pub fn ask(&mut self, events: &[EventId]) -> (Answer, Stage) {
         self.effort = Effort::default();
         let index = self.index;
+        #[cfg(feature = "z3")]
+        if let Some(z3) = &self.z3 {
+            let options = crate::z3::Options { stop: self.limits.stop.clone(), ..crate::z3::Options::default() };
+            return (z3.ask(index, events, self.base, self.end, &options), Stage::Search);
+        }
         let target = Target { events, base: self.base, end: self.end };
         let Some(cuts) = Cuts::of(index, &target) else { return (Answer::Impossible, Stage::Bounds) };
         if !self.limits.search_only {

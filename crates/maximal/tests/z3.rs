@@ -2,10 +2,14 @@
 #![cfg(feature = "z3")]
 
 use snag_maximal::z3::{Options, Z3};
-use snag_maximal::{Answer, Index, Limits, Queries};
+use snag_maximal::{Answer, Backend, Index, Limits, Queries, Undecided};
 use snag_oracle::random::{Rng, Shape, for_random_traces};
 use snag_schedule::{Checker, Level};
+use snag_trace::generate::{Generator, Shape as Large};
+use snag_trace::reader::TraceReader;
 use snag_trace::{Cells, EventId, Op, Trace};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 const LEVELS: [Level; 3] = [Level::Writer, Level::Value, Level::Control];
 
@@ -107,7 +111,7 @@ fn both_agree_on_sections_and_deadlocks() {
 #[test]
 fn both_agree_on_windows() {
     for_random_traces(320_000..321_000, Shape::any, |trace| {
-        let mut rng = Rng::new(trace.len() as u64);
+        let mut rng = Rng::new(trace.events.targets().iter().map(|&target| u64::from(target)).sum());
         let (base, end) = (rng.below(6), trace.len() - rng.below(4).min(trace.len()));
         let (base, end) = (EventId::new(base.min(end)), EventId::new(end));
         let mut targets = targets(trace, &Cells::of(trace));
@@ -120,9 +124,62 @@ fn both_agree_on_windows() {
 #[test]
 fn both_agree_on_longer_traces() {
     let longer = |rng: &mut Rng| Shape { events: rng.between(40, 80), ..Shape::any(rng) };
-    for_random_traces(330_000..330_200, longer, |trace| {
+    for_random_traces(330_000..330_120, longer, |trace| {
         let targets = targets(trace, &Cells::of(trace));
         let some: Vec<_> = targets.iter().step_by(1 + targets.len() / 10).cloned().collect();
         agree(trace, &some, EventId(0), EventId::new(trace.len()))
     });
+}
+
+fn large(events: usize) -> Trace {
+    let shape = Large { events, threads: 8, locks: 4, racy: 0.2, values: true, branches: 0.3, ..Large::default() };
+    TraceReader::new(Box::new(Generator::new(shape)), None).read_all().expect("generated traces are well formed").0
+}
+
+/// A pair that conflicts, from the end of a trace.
+fn last_pair(trace: &Trace, cells: &Cells) -> Vec<EventId> {
+    let events = &trace.events;
+    let conflict = |a: usize, b: usize| {
+        let touch = |i: usize| cells.of_event(i, events.targets()[i]);
+        let differ = events.threads()[a] != events.threads()[b];
+        differ && events.ops()[a].conflicts(events.ops()[b]) && touch(a).start == touch(b).start
+    };
+    let pairs = (0..trace.len()).rev().flat_map(|b| (0..b).rev().map(move |a| (a, b)));
+    let (a, b) = pairs.into_iter().find(|&(a, b)| conflict(a, b)).expect("a conflict");
+    vec![EventId::new(a), EventId::new(b)]
+}
+
+#[test]
+fn queries_are_put_to_z3_if_told_so() {
+    for_random_traces(340_000..340_100, Shape::any, |trace| {
+        let cells = Cells::of(trace);
+        let index = Index::new(trace, &cells, Level::Value);
+        let limits = Limits { backend: Backend::Z3, ..Limits::default() };
+        let (mut by_z3, mut own) = (Queries::new(&index, limits), Queries::new(&index, Limits::default()));
+        for target in targets(trace, &cells) {
+            let (a, b) = (by_z3.ask(&target).0, own.ask(&target).0);
+            if matches!(a, Answer::Impossible) != matches!(b, Answer::Impossible) {
+                return Err(format!("{target:?}: {a:?}, {b:?}"));
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn time_and_patience_run_out() {
+    let trace = large(6_000);
+    let cells = Cells::of(&trace);
+    let index = Index::new(&trace, &cells, Level::Control);
+    let target = last_pair(&trace, &cells);
+    let (base, end) = (EventId(0), EventId::new(trace.len()));
+    let started = Instant::now();
+    let options = Options { timeout: Some(Duration::from_millis(50)), ..Options::default() };
+    assert_eq!(Z3::new().ask(&index, &target, base, end, &options), Answer::Unknown(Undecided::Stopped));
+    let stop = Arc::new(move || started.elapsed() > Duration::from_millis(300));
+    let options = Options { stop: Some(stop), ..Options::default() };
+    let z3 = Z3::new();
+    assert_eq!(z3.window(&index, base, end, &options).ask(&target, &options), Answer::Unknown(Undecided::Stopped));
+    // Once stopped, always stopped.
+    assert_eq!(z3.ask(&index, &target, base, end, &options), Answer::Unknown(Undecided::Stopped));
 }
