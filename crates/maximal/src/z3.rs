@@ -16,7 +16,7 @@
 //! order, not the bounds, not the replay, not its solver. That makes it slow, and a check of all these.
 //!
 //! [`Z3::window`] encodes a window once for all its queries, as RVPredict does; [`Z3::ask`] encodes for each query only what
-//! its events can need ([`cone`]).
+//! its events can need.
 
 mod cone;
 mod encoding;
@@ -29,6 +29,7 @@ use encoding::Encoding;
 use library::Context;
 use snag_schedule::Schedule;
 use snag_trace::EventId;
+use std::time::Instant;
 
 pub use encoding::Options;
 pub use library::Arithmetic;
@@ -58,9 +59,12 @@ impl Z3 {
     /// Whether all these events, of different threads, can come next after a feasible schedule that begins like the
     /// trace up to `base` and contains nothing from `end` on. Encodes what these events can need.
     pub fn ask(&self, index: &Index, events: &[EventId], base: EventId, end: EventId, options: &Options) -> Answer {
+        let started = Instant::now();
         let Some(cut) = Cone::of(index, events, base, end) else { return Answer::Impossible };
         let encoding = self.encode(index, base, cut, options);
-        answer(base, encoding.and_then(|mut encoding| encoding.aim(events, options)))
+        let timeout = options.timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
+        let left = Options { timeout, ..options.clone() };
+        answer(base, encoding.and_then(|mut encoding| encoding.aim(events, &left)))
     }
 
     /// A window for the same queries with the same `base` and `end`. Encodes all of it.

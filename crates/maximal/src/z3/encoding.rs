@@ -115,7 +115,7 @@ impl<'z, 'i, 't> Encoding<'z, 'i, 't> {
 
     /// Looks for a schedule after which all these events come next.
     pub fn aim(&mut self, events: &[EventId], options: &Options) -> Result<Option<Vec<EventId>>, Undecided> {
-        (self.started, self.options) = (Instant::now(), options.clone());
+        (self.started, self.parts, self.options) = (Instant::now(), 0, options.clone());
         if self.refuted {
             return Ok(None);
         }
