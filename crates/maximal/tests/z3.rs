@@ -7,6 +7,7 @@ use snag_oracle::random::{Rng, Shape, for_random_traces};
 use snag_schedule::{Checker, Level};
 use snag_trace::generate::{Generator, Shape as Large};
 use snag_trace::reader::TraceReader;
+use snag_trace::text_format::TextReader;
 use snag_trace::{Cells, EventId, Op, Trace};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -182,4 +183,13 @@ fn time_and_patience_run_out() {
     assert_eq!(z3.window(&index, base, end, &options).ask(&target, &options), Answer::Unknown(Undecided::Stopped));
     // Once stopped, always stopped.
     assert_eq!(z3.ask(&index, &target, base, end, &options), Answer::Unknown(Undecided::Stopped));
+}
+
+/// Too rare in random traces: T3 needs the 1 in y, from T2 after its access or from T1 after it has freed the block.
+#[test]
+fn a_window_does_not_free_what_the_target_accesses() {
+    let text = "%snag 1\nT1|alloc(h)|\nT2|r(h)|\nT2|w(y)=1|\nT3|r(y)=1|\nT3|w(h)|\nT1|free(h)|\nT1|w(y)=1|\n";
+    let reader = TextReader::new(std::io::Cursor::new(text));
+    let (trace, _) = TraceReader::new(Box::new(reader), None).read_all().expect("well formed");
+    agree(&trace, &[vec![EventId(1), EventId(4)]], EventId(0), EventId::new(trace.len())).unwrap();
 }
