@@ -49,5 +49,6 @@ examples! {
     lazy_initialisation "gcc" "lazy_initialisation.c" ["filled"];
     reference_count "gcc" "reference_count.c" [""];
     non_nested_locks "gcc" "non_nested_locks.c" ["length"];
+    state_machine "gcc" "state_machine.c" ["buffer"];
     worker_pool "g++" "worker_pool.cpp" ["failures"];
 }

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 
-const EXAMPLES: [&str; 7] = [
+const EXAMPLES: [&str; 8] = [
     "bank_account.c",
     "double_checked.c",
     "spinning_flag.c",
@@ -10,6 +10,7 @@ const EXAMPLES: [&str; 7] = [
     "lazy_initialisation.c",
     "reference_count.c",
     "non_nested_locks.c",
+    "state_machine.c",
 ];
 
 #[test]
