@@ -1,7 +1,8 @@
 //! From CP and WCP to findings.
 //!
 //! A pair that these relations leave unordered is a race, or a deadlock is near, or, after the
-//! first one, nothing. What SHB has at the same two locations is proved by its clocks.
+//! first one, nothing. What SHB has at the same two locations is proved by its clocks; the rest is
+//! for the maximal engine to decide.
 
 use crate::analyse::Work;
 use crate::analysis::{Engine, EngineReport, Reduction};
@@ -36,7 +37,9 @@ impl Work<'_> {
             complete &= pairs.len() <= options.max_races;
             pairs.sort_by_key(|pair| (pair.second, pair.first));
             pairs.truncate(options.max_races);
-            let claims = self.claims_by_shb(engine, races.found, "no schedule was found that shows it");
+            let mut claims = self.claims_by_shb(engine, races.found, "no schedule was found that shows it");
+            let level = options.level.unwrap_or(engine.level());
+            complete &= self.settle(engine, level, &mut claims);
             complete &= self.prove(engine, claims);
         }
         self.analysis.engines.push(EngineReport {

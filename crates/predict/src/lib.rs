@@ -10,6 +10,7 @@ mod causal;
 mod held;
 mod maximal;
 mod memory;
+mod settle;
 
 pub use analyse::analyse;
 pub use analysis::{Analysis, Candidate, Deadlock, Engine, EngineReport, Options, Progress, Quiet, Race, Reduction};

@@ -39,6 +39,12 @@ fn check(name: &str, expected: &[(u32, u32)], truth: &[(u32, u32)], deadlock: bo
     }
     assert_eq!(in_truth(&trace), truth, "{name}");
     assert_eq!(!deadlocks(&trace, Level::Writer).is_empty(), deadlock, "{name}");
+    for engine in [Engine::Cp, Engine::Wcp] {
+        let found = run(&trace, engine);
+        let proved: Vec<(u32, u32)> = found.races.iter().map(|r| (r.first.0 + 1, r.second.0 + 1)).collect();
+        assert_eq!(proved, truth, "{name} {engine:?}: what is a race is proved");
+        assert_eq!(!found.deadlocks.is_empty(), deadlock, "{name} {engine:?}: and a deadlock is");
+    }
     trace
 }
 

@@ -1,0 +1,165 @@
+//! What the clocks of SHB do not prove goes to the maximal engine.
+//!
+//! It is asked about the pairs that another engine believes in, and about nothing else; if no
+//! schedule shows one of them, about deadlocks: by the theorem on CP and WCP there may be one behind it. Of
+//! a long trace only the beginning is looked at, up to some way behind the last pair in question.
+
+use crate::analyse::{Claim, Work, late};
+use crate::analysis::{Deadlock, Engine};
+use snag_maximal::{Answer, Cycles, Index, Limits, Queries};
+use snag_schedule::{Checker, Level, Schedule};
+use snag_trace::{Cells, EventId, LockId, Trace};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// So many events behind the last pair in question a schedule may reach.
+const BEYOND: usize = 100_000;
+
+/// How often the budget and the user are asked while questions are answered.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// A deadlock: the acquires that wait for each other, and what happens before.
+type Found = (Vec<EventId>, Schedule);
+
+impl Work<'_> {
+    /// Finds schedules for claims that have none, and deadlocks behind those for which there is none. False
+    /// if something was left undecided.
+    pub(crate) fn settle(&mut self, engine: Engine, level: Level, claims: &mut [Claim]) -> bool {
+        let mut open: Vec<&mut Claim> = claims.iter_mut().filter(|claim| claim.proposal.is_err()).collect();
+        let Some(last) = open.iter().map(|claim| claim.pair.second).max() else { return true };
+        let end = (last.index() + 1 + BEYOND).min(self.trace.len());
+        // If that is most of it, all of it is as good.
+        let cut = (2 * end < self.trace.len()).then(|| beginning(self.trace, end));
+        let cells = cut.as_ref().map(Cells::of);
+        let (trace, cells) = (cut.as_ref().unwrap_or(self.trace), cells.as_ref().unwrap_or(self.cells));
+        self.progress.phase(&format!("{}: what must come before what", engine.name()), 0);
+        let index = Index::new(trace, cells, level);
+        let pairs: Vec<[EventId; 2]> = open.iter().map(|claim| [claim.pair.first, claim.pair.second]).collect();
+        self.progress.phase(&format!("{}: deciding", engine.name()), pairs.len() as u64);
+        let (answers, deadlocks) = self.with_limits(|limits, done| {
+            let answers = self.ask_all(&index, &pairs, limits, done);
+            let refuted = answers.contains(&Answer::Impossible);
+            let deadlocks = if refuted { deadlocks(&index, trace, cells, level, limits) } else { (Vec::new(), true) };
+            (answers, deadlocks)
+        });
+        let (deadlocks, mut complete) = deadlocks;
+        let deadlocks = self.deadlocks_of(engine, level, end, deadlocks);
+        for (claim, answer) in open.iter_mut().zip(answers) {
+            complete &= !matches!(answer, Answer::Unknown(_));
+            let instead = if deadlocks == 0 { "" } else { "; there is a deadlock instead" };
+            claim.proposal = match answer {
+                Answer::Possible(schedule) => Ok(schedule),
+                Answer::Impossible if cut.is_none() => Err(format!("no schedule shows it{instead}")),
+                Answer::Impossible => Err(format!("no schedule of the first {end} events shows it{instead}")),
+                Answer::Unknown(_) => Err("not decided in time".to_owned()),
+            };
+        }
+        complete
+    }
+
+    /// Does something with questions that end when the budget is used up or the user wants to stop.
+    fn with_limits<R>(&self, ask: impl FnOnce(&Limits, &AtomicUsize) -> R) -> R {
+        let (stop, done, over) = (Arc::new(AtomicBool::new(false)), AtomicUsize::new(0), AtomicBool::new(false));
+        let asked = stop.clone();
+        let limits = Limits { stop: Some(Arc::new(move || asked.load(Ordering::Relaxed))), ..Limits::default() };
+        let late = late(self.progress, self.deadline);
+        std::thread::scope(|scope| {
+            let watch = scope.spawn(|| {
+                while !over.load(Ordering::Acquire) {
+                    stop.fetch_or(late(), Ordering::Relaxed);
+                    self.progress.advance(done.load(Ordering::Relaxed) as u64);
+                    std::thread::park_timeout(PATIENCE);
+                }
+            });
+            let result = ask(&limits, &done);
+            over.store(true, Ordering::Release);
+            watch.thread().unpark();
+            result
+        })
+    }
+
+    /// The answers about pairs of events, on all cores.
+    fn ask_all(&self, index: &Index, pairs: &[[EventId; 2]], limits: &Limits, done: &AtomicUsize) -> Vec<Answer> {
+        let unknown = || Mutex::new(Answer::Unknown(snag_maximal::Undecided::Stopped));
+        let answers: Vec<Mutex<Answer>> = pairs.iter().map(|_| unknown()).collect();
+        let next = AtomicUsize::new(0);
+        let worker = || {
+            let mut queries = Queries::new(index, limits.clone());
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(pair) = pairs.get(number) else { break };
+                if is_over(limits) {
+                    break;
+                }
+                *answers[number].lock().expect("no worker panics") = queries.ask(pair).0;
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..self.options.jobs.min(pairs.len()) {
+                scope.spawn(worker);
+            }
+            worker();
+        });
+        answers.into_iter().map(|answer| answer.into_inner().expect("no worker panics")).collect()
+    }
+
+    /// Files deadlocks that the checker accepts, with the whole trace in view. How many that were.
+    fn deadlocks_of(&mut self, engine: Engine, level: Level, end: usize, found: Vec<Found>) -> usize {
+        if found.is_empty() {
+            return 0;
+        }
+        let checker = Checker::up_to(self.trace, self.cells, EventId::new(end));
+        let before = self.analysis.deadlocks.len();
+        for (pending, witness) in found {
+            if checker.check_deadlock(witness.iter(self.trace), &pending, level).is_ok() {
+                self.analysis.deadlocks.push(Deadlock { engine, level, pending, witness });
+            }
+        }
+        self.analysis.deadlocks.len() - before
+    }
+}
+
+/// One deadlock for each set of locks, and whether that is all.
+fn deadlocks(index: &Index, trace: &Trace, cells: &Cells, level: Level, limits: &Limits) -> (Vec<Found>, bool) {
+    let cycles = Cycles::of(index);
+    let checker = Checker::new(trace, cells);
+    let mut queries = Queries::new(index, limits.clone());
+    let mut known: HashSet<Vec<LockId>> = HashSet::new();
+    let mut found = Vec::new();
+    let mut complete = true;
+    for task in 0..cycles.tasks() {
+        complete &= cycles.visit(task, &mut |pending| {
+            let locks = cycles.locks(pending);
+            if !known.contains(&locks) {
+                match queries.ask(pending).0 {
+                    Answer::Possible(schedule)
+                        if checker.check_deadlock(schedule.iter(trace), pending, level).is_ok() =>
+                    {
+                        known.insert(locks);
+                        found.push((pending.to_vec(), schedule));
+                    }
+                    Answer::Impossible => {}
+                    _ => complete = false,
+                }
+            }
+            !is_over(limits)
+        });
+    }
+    (found, complete)
+}
+
+fn is_over(limits: &Limits) -> bool {
+    limits.stop.as_ref().is_some_and(|stop| stop())
+}
+
+/// The first events of a trace, which are a trace.
+fn beginning(trace: &Trace, end: usize) -> Trace {
+    let mut beginning = Trace { tables: trace.tables.clone(), ..Trace::default() };
+    for number in 0..end {
+        beginning.events.push(trace.events.get(number));
+    }
+    beginning
+}
