@@ -190,7 +190,6 @@ impl<'t> Pass<'t> {
                 if let Some(at) = ending {
                     let section = held[at];
                     rules.leaving(self, slot, section);
-                    self.refresh(slot);
                     self.held[event.thread.index()].remove(at);
                     self.released[section as usize] = self.causes.stamp(2 * slot, time);
                 }

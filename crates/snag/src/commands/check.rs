@@ -66,7 +66,8 @@ pub struct Analysis {
     /// One finding per pair of events instead of per pair of locations
     #[arg(long)]
     all_pairs: bool,
-    /// cp, wcp: look at all unordered pairs, instead of treating every race as ordered once it is found
+    /// cp, wcp: look at all unordered pairs, instead of treating every race as ordered once it is found; what is not
+    /// proved is listed, as with --candidates
     #[arg(long)]
     all: bool,
     /// cp, wcp: look at every event, also those that cannot matter
@@ -142,7 +143,7 @@ fn options(context: &Context, args: &Analysis) -> Options {
     Options {
         engines,
         level: args.level,
-        candidates: args.candidates,
+        candidates: args.candidates || args.all,
         window: args.window.map(|events| usize::try_from(events).unwrap_or(usize::MAX)),
         budget: args.budget,
         all_pairs: args.all_pairs,
