@@ -8,6 +8,7 @@
 mod conflicts;
 mod cp;
 mod histories;
+mod keep;
 mod pass;
 mod reduce;
 mod sections;
