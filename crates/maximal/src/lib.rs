@@ -12,6 +12,7 @@
 mod clock;
 mod cuts;
 mod cycles;
+mod guards;
 mod hard;
 mod index;
 mod memory;

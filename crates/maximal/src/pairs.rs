@@ -1,10 +1,11 @@
 //! Which pairs to ask about: all conflicting ones that neither locks nor the must order rule out.
 //!
-//! Accesses of a cell are grouped by thread, operation, place in the program and locks held, so that a lock that protects
+//! Accesses of a cell are grouped by thread, operation, location and locks held, so that a lock that protects
 //! two groups rules out all their pairs at once. Of two groups that are left, each access has an interval of accesses in
 //! the other that are not ordered with it; these are produced one by one, nearest first, and only as long as somebody
 //! asks for more. So a hot variable costs what its groups cost, not the square of its accesses.
 
+use crate::guards::{GuardId, Guards};
 use crate::index::Index;
 use crate::sections::HeldId;
 use snag_trace::{EventId, LocId, Op};
@@ -50,6 +51,7 @@ struct Group {
     kind: Kind,
     location: LocId,
     held: HeldId,
+    guarded: GuardId,
     /// In the order of the trace.
     events: Vec<EventId>,
 }
@@ -85,7 +87,8 @@ impl<'i, 't> Pairs<'i, 't> {
     /// Groups the accesses of a trace. Those of cells that only one thread touches, or that nobody changes, are left
     /// out.
     pub fn of(index: &'i Index<'t>, window: Option<usize>) -> Pairs<'i, 't> {
-        let groups = groups(index);
+        let guards = Guards::of(index);
+        let groups = groups(index, &guards);
         let mut tasks: HashMap<(LocId, LocId), Task> = HashMap::new();
         let mut from = 0;
         while from < groups.len() {
@@ -93,7 +96,7 @@ impl<'i, 't> Pairs<'i, 't> {
             let to = from + groups[from..].partition_point(|group| group.cell == cell);
             for b in from..to {
                 for a in from..b {
-                    if candidates(index, &groups[a], &groups[b]) {
+                    if candidates(index, &guards, &groups[a], &groups[b]) {
                         add(&mut tasks, &groups, a, b);
                     }
                 }
@@ -209,8 +212,11 @@ impl Walk {
 }
 
 /// Whether pairs of two groups of a cell can be races as far as operations and locks go.
-fn candidates(index: &Index, a: &Group, b: &Group) -> bool {
-    a.thread != b.thread && a.kind.op().conflicts(b.kind.op()) && !index.sections.exclude(a.held, b.held)
+fn candidates(index: &Index, guards: &Guards, a: &Group, b: &Group) -> bool {
+    a.thread != b.thread
+        && a.kind.op().conflicts(b.kind.op())
+        && !index.sections.exclude(a.held, b.held)
+        && !guards.exclude(a.guarded, b.guarded)
 }
 
 fn add(tasks: &mut HashMap<(LocId, LocId), Task>, groups: &[Group], a: usize, b: usize) {
@@ -227,7 +233,7 @@ fn add(tasks: &mut HashMap<(LocId, LocId), Task>, groups: &[Group], a: usize, b:
 }
 
 /// The groups, sorted by cell.
-fn groups(index: &Index) -> Vec<Group> {
+fn groups(index: &Index, guards: &Guards) -> Vec<Group> {
     let (trace, threads) = (index.trace, &index.threads);
     let touches = || {
         let ops = trace.events.ops().iter().enumerate().filter(|(_, op)| op.touches_memory());
@@ -244,7 +250,7 @@ fn groups(index: &Index) -> Vec<Group> {
             *changed |= op.writes() || op == Op::Free;
         }
     }
-    let mut numbers: HashMap<(usize, usize, Kind, LocId, HeldId), usize> = HashMap::new();
+    let mut numbers: HashMap<(usize, usize, Kind, LocId, HeldId, GuardId), usize> = HashMap::new();
     let mut groups: Vec<Group> = Vec::new();
     for (event, op) in touches() {
         let (thread, kind) = (threads.thread(event), Kind::of(op));
@@ -254,8 +260,9 @@ fn groups(index: &Index) -> Vec<Group> {
                 continue;
             }
             let held = index.sections.held_id(thread, threads.position(event));
-            let group = *numbers.entry((cell, thread, kind, location, held)).or_insert_with(|| {
-                groups.push(Group { cell, thread, kind, location, held, events: Vec::new() });
+            let guarded = guards.held(thread, threads.position(event));
+            let group = *numbers.entry((cell, thread, kind, location, held, guarded)).or_insert_with(|| {
+                groups.push(Group { cell, thread, kind, location, held, guarded, events: Vec::new() });
                 groups.len() - 1
             });
             groups[group].events.push(event);

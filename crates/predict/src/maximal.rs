@@ -6,7 +6,7 @@
 use crate::analyse::{Claim, Work, late};
 use crate::analysis::{Deadlock, Engine, EngineReport};
 use crate::memory::peak_memory;
-use snag_maximal::{Answer, Cycles, Index, Limits, Pairs, Queries};
+use snag_maximal::{Answer, Cycles, Index, Limits, Pairs, Queries, Stage};
 use snag_orders::{Found, LocationPair};
 use snag_schedule::{Checker, Level, Schedule};
 use snag_trace::{EventId, LocId, LockId, Op, Trace};
@@ -17,6 +17,10 @@ use std::time::{Duration, Instant};
 
 /// How often the budget and the user are asked while questions are answered.
 const PATIENCE: Duration = Duration::from_millis(20);
+
+/// After so many pairs of events at the same two locations that only a search could refute, the others are not asked
+/// about: where threads keep out of each other's way by means of their own, all are refuted, and there may be millions.
+const MOST_REFUTED: usize = 5_000;
 
 /// What was found, and what could not be decided.
 #[derive(Default)]
@@ -234,7 +238,12 @@ impl Asking<'_, '_, '_> {
         let task = &self.pairs.tasks[number];
         let every = self.all_pairs || task.is_about_events();
         let mut first_open = None;
+        let mut refuted = 0;
         for (first, second) in self.pairs.of_task(task) {
+            if refuted == MOST_REFUTED {
+                first_open.get_or_insert((first, second, format!("{refuted} pairs of events before it were refuted")));
+                break;
+            }
             if self.is_over() {
                 return false;
             }
@@ -247,7 +256,8 @@ impl Asking<'_, '_, '_> {
             if let Some((base, end)) = self.pairs.window_of(first) {
                 queries.set_window(base, end);
             }
-            match queries.ask(&[first, second]).0 {
+            let (answer, stage) = queries.ask(&[first, second]);
+            match answer {
                 Answer::Possible(schedule) => {
                     match self.checker.check_race(schedule.iter(self.trace), first, second, self.level) {
                         Ok(()) => {
@@ -263,7 +273,7 @@ impl Asking<'_, '_, '_> {
                         }
                     }
                 }
-                Answer::Impossible => {}
+                Answer::Impossible => refuted += (stage == Stage::Search) as usize,
                 Answer::Unknown(_) => {
                     first_open.get_or_insert((first, second, "not decided in time".to_owned()));
                 }
