@@ -4,6 +4,9 @@
 //! generated, of two shapes: many locks, and many values and branches.
 //!
 //! `cargo run --release -p snag-bench --bin queries -- [--pairs N] [--most EVENTS] [--level LEVEL] [--only SHAPE]`
+//!
+//! With `--features z3` a second table follows: the first `--z3-pairs N` of these queries, put to Z3, for windows of 1 000
+//! and 10 000 events.
 
 use snag_maximal::{Answer, Index, Limits, Queries, Stage};
 use snag_schedule::{Checker, Level};
@@ -34,12 +37,14 @@ impl Random {
 
 fn main() {
     let (mut pairs, mut most, mut level, mut only) = (500, 1_000_000, None, None);
+    let mut z3_pairs = 60;
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let value = words.next().unwrap_or_else(|| panic!("{word} needs a value"));
         match word.as_str() {
             "--pairs" => pairs = value.parse().expect("--pairs needs a number"),
             "--most" => most = value.parse().expect("--most needs a number"),
+            "--z3-pairs" => z3_pairs = value.parse().expect("--z3-pairs needs a number"),
             "--level" => level = Some(value.parse().expect("--level needs a level")),
             "--only" => only = Some(value),
             other => panic!("unknown option {other}"),
@@ -49,22 +54,111 @@ fn main() {
         "| shape | events | level | set-up s | median µs | mean µs | 99 % µs | max µs | races | bounds | ideal | local | search |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
-    for name in ["locks", "values", "threads"] {
-        if only.as_ref().is_some_and(|only| only != name) {
-            continue;
+    let chosen = |name: &&str| only.as_ref().is_none_or(|only| only == name);
+    let level_of = |name: &str| level.unwrap_or(if name == "values" { Level::Control } else { Level::Value });
+    for name in ["locks", "values", "threads"].into_iter().filter(chosen) {
+        for events in [1_000, 10_000, 100_000, 1_000_000].into_iter().filter(|&events| events <= most) {
+            measure(name, events, level_of(name), pairs);
         }
-        for events in [1_000, 10_000, 100_000, 1_000_000] {
-            if events <= most {
-                let level = level.unwrap_or(if name == "values" { Level::Control } else { Level::Value });
-                measure(name, events, level, pairs);
+    }
+    if cfg!(feature = "z3") {
+        println!(
+            "\n| shape | events | who | pairs | median µs | mean µs | max µs | not decided | mean, ours better by |"
+        );
+        println!("|---|---|---|---|---|---|---|---|---|");
+        for name in ["locks", "values"].into_iter().filter(chosen) {
+            for events in [1_000, 10_000].into_iter().filter(|&events| events <= most) {
+                z3::measure(name, events, level_of(name), z3_pairs);
             }
         }
     }
 }
 
-fn measure(name: &str, events: usize, level: Level, pairs: usize) {
+/// The same queries by Z3.
+#[cfg(not(feature = "z3"))]
+mod z3 {
+    pub fn measure(_: &str, _: usize, _: snag_schedule::Level, _: usize) {}
+}
+
+#[cfg(feature = "z3")]
+mod z3 {
+    use super::{draw, generate};
+    use snag_maximal::z3::{Arithmetic, Options, Z3};
+    use snag_maximal::{Answer, Index, Limits, Queries};
+    use snag_schedule::Level;
+    use snag_trace::{Cells, EventId};
+    use std::time::{Duration, Instant};
+
+    /// For one query.
+    const LIMIT: Duration = Duration::from_secs(20);
+    /// For all of one kind.
+    const PATIENCE: Duration = Duration::from_secs(90);
+
+    pub fn measure(name: &str, events: usize, level: Level, pairs: usize) {
+        let trace = generate(name, events);
+        let cells = Cells::of(&trace);
+        let index = Index::new(&trace, &cells, level);
+        let pairs = draw(&trace, &index, pairs);
+        let (base, end) = (EventId(0), EventId::new(trace.len()));
+        let mut queries = Queries::new(&index, Limits::default());
+        let (ours, answers) = time(&pairs, |pair| queries.ask(pair).0);
+        print(name, events, "ours", &ours, 0, ours.iter().sum::<f64>() / ours.len() as f64);
+        let mean = ours.iter().sum::<f64>() / ours.len() as f64;
+        for arithmetic in [Arithmetic::General, Arithmetic::Difference] {
+            let options = Options { arithmetic, timeout: Some(LIMIT), ..Options::default() };
+            let z3 = Z3::new();
+            let mut window = z3.window(&index, base, end, &options);
+            let (times, found) = time(&pairs, |pair| window.ask(pair, &options));
+            print(name, events, &format!("Z3, whole window, {arithmetic:?}"), &times, compare(&answers, &found), mean);
+            let (times, found) = time(&pairs, |pair| z3.ask(&index, pair, base, end, &options));
+            print(name, events, &format!("Z3, cone, {arithmetic:?}"), &times, compare(&answers, &found), mean);
+        }
+    }
+
+    /// Microseconds and answers, as far as there is time.
+    fn time(pairs: &[(EventId, EventId)], mut ask: impl FnMut(&[EventId]) -> Answer) -> (Vec<f64>, Vec<Answer>) {
+        let began = Instant::now();
+        let (mut times, mut answers) = (Vec::new(), Vec::new());
+        for &(a, b) in pairs {
+            let started = Instant::now();
+            answers.push(ask(&[a, b]));
+            times.push(started.elapsed().as_secs_f64() * 1e6);
+            if began.elapsed() > PATIENCE {
+                break;
+            }
+        }
+        (times, answers)
+    }
+
+    /// How many were not decided. The others must agree.
+    fn compare(ours: &[Answer], theirs: &[Answer]) -> usize {
+        let possible = |answer: &Answer| matches!(answer, Answer::Possible(_));
+        let decided = |answer: &Answer| !matches!(answer, Answer::Unknown(_));
+        for (one, other) in ours.iter().zip(theirs).filter(|(_, other)| decided(other)) {
+            assert_eq!(possible(one), possible(other), "Z3 disagrees");
+        }
+        theirs.iter().filter(|answer| !decided(answer)).count()
+    }
+
+    fn print(name: &str, events: usize, who: &str, times: &[f64], undecided: usize, ours: f64) {
+        let mut sorted = times.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let mean = times.iter().sum::<f64>() / times.len() as f64;
+        let (count, median, most) = (times.len(), sorted[times.len() / 2], sorted[times.len() - 1]);
+        let ratio = mean / ours;
+        println!(
+            "| {name} | {events} | {who} | {count} | {median:.1} | {mean:.0} | {most:.0} | {undecided} | {ratio:.0} |"
+        );
+    }
+}
+
+fn generate(name: &str, events: usize) -> Trace {
     let generator = Generator::new(shape(name, events));
-    let (trace, _) = TraceReader::new(Box::new(generator), None).read_all().expect("generated traces are well formed");
+    TraceReader::new(Box::new(generator), None).read_all().expect("generated traces are well formed").0
+}
+
+fn measure(name: &str, events: usize, level: Level, pairs: usize) {
+    let trace = generate(name, events);
     let cells = Cells::of(&trace);
     let started = Instant::now();
     let index = Index::new(&trace, &cells, level);
@@ -109,8 +203,7 @@ fn measure(name: &str, events: usize, level: Level, pairs: usize) {
 /// Pairs at random, from those that conflict and that locks and hard order leave open.
 fn draw(trace: &Trace, index: &Index, count: usize) -> Vec<(EventId, EventId)> {
     let mut by_variable: Vec<Vec<usize>> = vec![Vec::new(); trace.tables.variable_count()];
-    for (event, op) in trace.events.ops().iter().enumerate().filter(|(_, op)| op.is_access()) {
-        let _ = op;
+    for (event, _) in trace.events.ops().iter().enumerate().filter(|(_, op)| op.is_access()) {
         by_variable[trace.events.targets()[event] as usize].push(event);
     }
     let accesses: Vec<usize> = by_variable.iter().flatten().copied().collect();

@@ -228,9 +228,8 @@ impl<'t> Memory<'t> {
             return;
         }
         let mut named: HashMap<u32, usize> = HashMap::new();
-        for (index, &op) in self.trace.events.ops().iter().enumerate().filter(|(_, op)| op.is_access()) {
+        for (index, _) in self.trace.events.ops().iter().enumerate().filter(|(_, op)| op.is_access()) {
             let target = self.trace.events.targets()[index];
-            let _ = op;
             if let Variable::Named(_) = self.trace.tables.variable(VarId(target)) {
                 let cell = self.cells.of_event(index, target).start;
                 if self.cells.allocated_by(cell).is_none() {

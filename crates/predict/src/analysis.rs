@@ -1,3 +1,4 @@
+use snag_maximal::Backend;
 use snag_schedule::{Level, Schedule};
 use snag_trace::{EventId, LockId};
 use std::time::Duration;
@@ -90,6 +91,8 @@ pub struct Options {
     pub reduce: bool,
     /// At most so many races of each engine are proved; the others are counted.
     pub max_races: usize,
+    /// Who answers the questions of the maximal engine.
+    pub solver: Backend,
     /// Threads to use for proofs.
     pub jobs: usize,
     /// Prove what was found; without, only the engines' own counts are produced.
@@ -108,6 +111,7 @@ impl Default for Options {
             all: false,
             reduce: true,
             max_races: 10_000,
+            solver: Backend::Own,
             jobs: 1,
             prove: true,
         }

@@ -16,3 +16,4 @@ pub use analyse::analyse;
 pub use analysis::{Analysis, Candidate, Deadlock, Engine, EngineReport, Options, Progress, Quiet, Race, Reduction};
 pub use held::held_locks;
 pub use memory::peak_memory;
+pub use snag_maximal::Backend;

@@ -131,6 +131,7 @@ impl Work<'_> {
                 let stop = stop.clone();
                 move || stop.load(Ordering::Relaxed)
             })),
+            backend: options.solver,
             ..Limits::default()
         };
         let late = late(progress, self.deadline);

@@ -5,7 +5,7 @@ use crate::failure::{Failure, Status};
 use crate::survey::{self, Job};
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use snag_predict::{Engine, Options};
+use snag_predict::{Backend, Engine, Options};
 use snag_report::html::Html;
 use snag_report::json::Json;
 use snag_report::sarif::Sarif;
@@ -76,6 +76,9 @@ pub struct Analysis {
     /// Prove at most N races of each engine, the earliest ones, and count the others
     #[arg(long, value_name = "N", default_value_t = Options::default().max_races)]
     max_races: usize,
+    /// Who answers the questions of the engine mc; z3 needs a build with '--features z3' and is much slower
+    #[arg(long, value_name = "SOLVER", default_value = "own", value_parser = solver_parser())]
+    solver: Backend,
     /// Print witnesses in full, event by event
     #[arg(long)]
     full: bool,
@@ -107,6 +110,15 @@ fn level_parser() -> impl TypedValueParser<Value = Level> {
     let here = [Level::Writer, Level::Value, Level::Control].map(|level| PossibleValue::new(level.word()));
     PossibleValuesParser::new(here.into_iter().chain([PossibleValue::new("symbolic").hide(true)]))
         .try_map(|word| word.parse::<Level>().map_err(|_| "this level is not available in this version"))
+}
+
+fn solver_parser() -> impl TypedValueParser<Value = Backend> {
+    PossibleValuesParser::new(["own", "z3"]).try_map(|name| match name.as_str() {
+        "own" => Ok(Backend::Own),
+        #[cfg(feature = "z3")]
+        "z3" => Ok(Backend::Z3),
+        _ => Err("this program was built without Z3: build it with '--features z3'"),
+    })
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -150,6 +162,7 @@ fn options(context: &Context, args: &Analysis) -> Options {
         all: args.all,
         reduce: !args.no_reduce,
         max_races: args.max_races,
+        solver: args.solver,
         jobs: context.jobs,
         prove: true,
     }

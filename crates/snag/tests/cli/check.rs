@@ -343,3 +343,19 @@ fn a_single_trace_that_cannot_be_read_is_an_error_and_no_report() {
     assert_eq!(ran.stdout, "");
     assert_eq!(ran.stderr.matches("no-such-trace.std").count(), 1);
 }
+
+#[cfg(not(feature = "z3"))]
+#[test]
+fn a_solver_that_was_not_built_in_is_named_as_such() {
+    let ran = snag(&["check", "--engine", "mc", "--solver", "z3", &figure("fig1")]).expect(2);
+    assert!(ran.stderr.contains("--features z3"), "{}", ran.stderr);
+}
+
+#[test]
+fn mc_proves_what_shb_cannot_and_says_which_level() {
+    let ran = snag(&["check", "--engine", "mc", &figure("fig3")]).expect(1);
+    assert!(ran.stdout.contains("found by mc, proved"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("mc: 5 races ("), "{}", ran.stdout);
+    let ran = snag(&["check", "--engine", "mc", "--window", "4", &figure("fig3")]);
+    assert!(ran.stdout.contains("mc: no races (") || ran.stdout.contains("mc: 1 race ("), "{}", ran.stdout);
+}
