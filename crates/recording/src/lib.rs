@@ -7,6 +7,7 @@
 //! the events and read again by [`Recorded`].
 
 pub mod beside;
+mod hash;
 pub mod recorded;
 pub mod recorder;
 pub mod replay;

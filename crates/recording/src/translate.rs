@@ -9,6 +9,7 @@ mod heap;
 mod objects;
 
 use crate::beside::{kind, put, put_text};
+use crate::hash::BuildWordHasher;
 use crate::symbols::{Resolved, Symbols};
 use crate::wire::{self, INLINE, op};
 use calls::Calls;
@@ -50,7 +51,8 @@ pub struct Translator {
     notifies: Vec<u32>,
     /// Events that were taken.
     taken: usize,
-    locations: HashMap<u64, LocId>,
+    locations: HashMap<u64, LocId, BuildWordHasher>,
+    variables: HashMap<(u64, u64), VarId, BuildWordHasher>,
     location_cache: Vec<(u64, LocId)>,
     variable_cache: Vec<(u64, u64, VarId)>,
     /// Turns of threads since they were last taken: thread, timed out, steps.
@@ -77,10 +79,10 @@ struct ThreadState {
     fenced: bool,
 }
 
-const CACHE: usize = 1 << 16;
+const CACHE: usize = 1 << 18;
 
 fn slot(key: u64) -> usize {
-    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 46) as usize
 }
 
 impl Translator {
@@ -98,7 +100,8 @@ impl Translator {
             current: 0,
             notifies: Vec::new(),
             taken: 0,
-            locations: HashMap::new(),
+            locations: HashMap::default(),
+            variables: HashMap::default(),
             location_cache: vec![(0, LocId::NONE); CACHE],
             variable_cache: vec![(0, 0, VarId(0)); CACHE],
             turns: Vec::new(),
@@ -346,11 +349,15 @@ impl Translator {
         if cached.0 == address && cached.1 == size {
             return cached.2;
         }
-        let before = self.tables.variable_count();
-        let id = self.tables.variable_range(address, size);
-        if self.tables.variable_count() > before {
-            self.name_data(address);
-        }
+        let id = match self.variables.get(&(address, size)) {
+            Some(&id) => id,
+            None => {
+                let id = self.tables.variable_range(address, size);
+                self.variables.insert((address, size), id);
+                self.name_data(address);
+                id
+            }
+        };
         self.variable_cache[at] = (address, size, id);
         id
     }

@@ -1,6 +1,7 @@
 //! The tree of calls, and for each event which call it was made in.
 
 use crate::beside::{kind, put, put_signed, put_text};
+use crate::hash::BuildWordHasher;
 use crate::symbols::{Pool, Symbols};
 use std::collections::HashMap;
 
@@ -11,9 +12,9 @@ const MOST: usize = 1 << 24;
 pub struct Calls {
     /// Caller and frame of each node; node 0 is the bottom.
     nodes: Vec<(u32, u32)>,
-    children: HashMap<(u32, u64), u32>,
+    children: HashMap<(u32, u64), u32, BuildWordHasher>,
     /// Frame of each program counter.
-    frames: HashMap<u64, u32>,
+    frames: HashMap<u64, u32, BuildWordHasher>,
     frame_texts: Vec<(u64, Vec<(u32, u32)>)>,
     strings: Pool,
     /// How much of it has been written.
@@ -39,8 +40,8 @@ impl Calls {
     pub fn new() -> Calls {
         Calls {
             nodes: vec![(0, 0)],
-            children: HashMap::new(),
-            frames: HashMap::new(),
+            children: HashMap::default(),
+            frames: HashMap::default(),
             frame_texts: Vec::new(),
             strings: Pool::default(),
             written: (0, 0, 1),

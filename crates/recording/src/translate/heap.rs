@@ -1,5 +1,6 @@
 //! Which heap block an access lies in, so that every access of the trace lies inside one block or outside all.
 
+use crate::hash::BuildWordHasher;
 use std::collections::{BTreeMap, HashMap};
 
 /// The allocator's alignment: no two blocks share so many bytes.
@@ -37,7 +38,7 @@ pub struct Heap {
     mapped: Vec<(u64, u64, u64)>,
     /// How many of those there were.
     numbered: u64,
-    regions: HashMap<u64, Box<[u8; GRANULES]>>,
+    regions: HashMap<u64, Box<[u8; GRANULES]>, BuildWordHasher>,
 }
 
 impl Heap {
