@@ -49,6 +49,10 @@ pub struct Recorded {
 impl Recorded {
     /// Reads what a trace file has; `None` if it was not recorded.
     pub fn read(path: &Path) -> Option<Recorded> {
+        // Whatever else the path is, it cannot be read a second time.
+        if !std::fs::metadata(path).ok()?.is_file() {
+            return None;
+        }
         let file = File::open(path).ok()?;
         let mut recorded = Recorded { nodes: vec![(0, 0)], ..Recorded::default() };
         let mut any = false;

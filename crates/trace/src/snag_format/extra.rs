@@ -3,21 +3,26 @@
 use super::read::{CutOff, SnagReader};
 use super::{BlockHeader, Kind};
 use crate::error::Result;
-use std::io::Read;
+use std::io::{Read, Seek};
 
-/// Reads a `.snag` file and hands each extra block to `each`, with the number of events before it. What is cut off is
-/// left out.
-pub fn read_extras(input: impl Read, mut each: impl FnMut(u64, &[u8])) -> Result<()> {
+/// Goes over a `.snag` file and hands each extra block to `each`, with the number of events before it. What is cut off is
+/// left out; other blocks are not read.
+pub fn read_extras(input: impl Read + Seek, mut each: impl FnMut(u64, &[u8])) -> Result<()> {
     let mut reader = SnagReader::new(input);
     reader.read_file_header()?;
     let mut events = 0;
     loop {
         let Ok(header): std::result::Result<BlockHeader, CutOff> = reader.read_header()? else { return Ok(()) };
-        let Ok(payload) = reader.read_payload(&header)? else { return Ok(()) };
         match header.kind {
-            Kind::Extra => each(events, payload),
+            Kind::Extra => match reader.read_payload(&header)? {
+                Ok(payload) => each(events, payload),
+                Err(CutOff) => return Ok(()),
+            },
             Kind::End => return Ok(()),
-            _ => events += header.events as u64,
+            _ => {
+                reader.skip_payload(&header)?;
+                events += header.events as u64;
+            }
         }
         reader.pass(&header);
     }

@@ -6,7 +6,7 @@ use crate::error::{Error, Position, Result};
 use crate::events::Events;
 use crate::reader::BlockReader;
 use crate::tables::Tables;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Seek};
 
 /// Reads `.snag` from any stream.
 pub struct SnagReader<R> {
@@ -164,6 +164,15 @@ impl<R: Read> SnagReader<R> {
     /// The payload of the block whose header was just read.
     pub(super) fn read_payload(&mut self, header: &BlockHeader) -> Result<std::result::Result<&[u8], CutOff>> {
         payload(&mut self.input, header, self.offset, &mut self.stored, &mut self.plain)
+    }
+
+    /// Goes behind the payload of the block whose header was just read, without reading it.
+    pub(super) fn skip_payload(&mut self, header: &BlockHeader) -> Result<()>
+    where
+        R: Seek,
+    {
+        let offset = self.offset;
+        self.input.seek_relative(header.stored as i64).map_err(|e| Self::unreadable(offset, e))
     }
 
     /// Notes that the next block has been read or passed over.
