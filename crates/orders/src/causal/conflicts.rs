@@ -4,28 +4,26 @@
 //! only the latest matters; the last ones of two different threads are enough to know
 //! it for every thread. Reader sections are not ordered among each other: locks that have
 //! some are kept thread by thread. Cost: one look into an open table for each lock that is held
-//! at an access; 32 bytes, and room for as many again at the most, for each pair of lock and cell that occurs.
+//! at an access; every lock has a table of its own, so that what a section touches lies close together. 20 bytes,
+//! and room for as many again at the most, for each pair of lock and cell that occurs.
 
 use super::sections::{NONE, SectionId, Sections};
 use crate::run::Kind;
 
 /// Accesses to one cell in sections on one lock.
 #[derive(Clone, Copy)]
-#[repr(align(32))]
 struct Entry {
     /// [`FREE`] if nothing is here.
-    lock: u32,
     cell: u32,
-    /// Latest section that wrote or freed, and the latest of another thread than that one's.
+    /// Latest section that wrote or freed, and the latest of another thread than that one's. If the lock has
+    /// readers, an index into `shared` instead.
     writes: [SectionId; 2],
     /// The same for sections that read.
     reads: [SectionId; 2],
-    /// 1 + index into `shared` for locks that have readers.
-    shared: u32,
 }
 
 const FREE: u32 = u32::MAX;
-const EMPTY: Entry = Entry { lock: FREE, cell: 0, writes: [NONE; 2], reads: [NONE; 2], shared: 0 };
+const EMPTY: Entry = Entry { cell: FREE, writes: [NONE; 2], reads: [NONE; 2] };
 
 /// The latest section of one thread, of one kind, that read or wrote.
 #[derive(Clone, Copy)]
@@ -36,15 +34,21 @@ struct OfThread {
 
 /// Accesses in critical sections so far.
 pub(crate) struct Conflicts {
-    /// A power of two of them; an entry lies at its hash or behind it.
-    table: Vec<Entry>,
-    used: usize,
+    /// One for each lock.
+    tables: Vec<Table>,
     shared: Vec<Vec<OfThread>>,
 }
 
+/// Nothing, or a power of two of entries; an entry lies at its hash or behind it.
+#[derive(Clone, Default)]
+struct Table {
+    entries: Vec<Entry>,
+    used: usize,
+}
+
 impl Conflicts {
-    pub fn new() -> Conflicts {
-        Conflicts { table: vec![EMPTY; 1024], used: 0, shared: Vec::new() }
+    pub fn new(locks: usize) -> Conflicts {
+        Conflicts { tables: vec![Table::default(); locks], shared: Vec::new() }
     }
 
     /// Calls `found` for the sections that come before, by rule (a), an access in `own`, more than one
@@ -59,11 +63,14 @@ impl Conflicts {
         mut found: impl FnMut(SectionId),
     ) {
         let section = sections.get(own);
-        let at = self.find(sections, section.lock, cell as u32);
+        let Entry { writes, reads, .. } = self.tables[section.lock as usize].get(cell as u32);
         let changes = kind.writes() || kind == Kind::Free;
-        let Entry { shared, writes, reads, .. } = &mut self.table[at];
-        if let Some(list) = shared.checked_sub(1) {
-            let list = &mut self.shared[list as usize];
+        if sections.locks[section.lock as usize].has_readers {
+            if writes[0] == NONE {
+                self.shared.push(Vec::new());
+                writes[0] = self.shared.len() as u32 - 1;
+            }
+            let list = &mut self.shared[writes[0] as usize];
             for of in list.iter() {
                 let other = sections.get(of.section);
                 if other.thread != section.thread && !(other.shared && section.shared) && (of.wrote || changes) {
@@ -98,65 +105,66 @@ impl Conflicts {
         }
     }
 
-    /// Where the entry of a lock and a cell is, made if there was none.
-    #[inline]
-    fn find(&mut self, sections: &Sections, lock: u32, cell: u32) -> usize {
-        let mut at = self.home(lock, cell);
-        loop {
-            let entry = &self.table[at];
-            if entry.lock == lock && entry.cell == cell {
-                return at;
-            }
-            if entry.lock == FREE {
-                return self.add(sections, lock, cell);
-            }
-            at = (at + 1) & (self.table.len() - 1);
+    /// Calls `mark` for every section that may still be asked for.
+    pub fn needed(&self, sections: &Sections, mark: &mut dyn FnMut(SectionId)) {
+        for (table, lock) in self.tables.iter().zip(&sections.locks).filter(|(_, lock)| !lock.has_readers) {
+            debug_assert!(lock.users.len() > 1 || table.used == 0, "locks of one thread have no sections");
+            let all = table.entries.iter().flat_map(|e| e.writes.into_iter().chain(e.reads));
+            all.filter(|&section| section != NONE).for_each(&mut *mark);
         }
-    }
-
-    #[inline]
-    fn home(&self, lock: u32, cell: u32) -> usize {
-        let key = (lock as u64) << 32 | cell as u64;
-        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - self.table.len().trailing_zeros())) as usize
-    }
-
-    #[cold]
-    fn add(&mut self, sections: &Sections, lock: u32, cell: u32) -> usize {
-        if 2 * (self.used + 1) > self.table.len() {
-            let bigger = vec![EMPTY; 2 * self.table.len()];
-            for entry in std::mem::replace(&mut self.table, bigger).into_iter().filter(|entry| entry.lock != FREE) {
-                let at = self.free_place(entry.lock, entry.cell);
-                self.table[at] = entry;
-            }
-        }
-        self.used += 1;
-        let mut shared = 0;
-        if sections.locks[lock as usize].has_readers {
-            self.shared.push(Vec::new());
-            shared = self.shared.len() as u32;
-        }
-        let at = self.free_place(lock, cell);
-        self.table[at] = Entry { lock, cell, shared, ..EMPTY };
-        at
-    }
-
-    fn free_place(&self, lock: u32, cell: u32) -> usize {
-        let mut at = self.home(lock, cell);
-        while self.table[at].lock != FREE {
-            at = (at + 1) & (self.table.len() - 1);
-        }
-        at
-    }
-
-    /// Every section that may still be asked for.
-    pub fn sections(&self) -> impl Iterator<Item = SectionId> {
-        let plain = self.table.iter().flat_map(|e| e.writes.into_iter().chain(e.reads));
-        plain.chain(self.shared.iter().flatten().map(|of| of.section)).filter(|&s| s != NONE)
+        self.shared.iter().flatten().for_each(|of| mark(of.section));
     }
 
     /// Bytes in use.
     pub fn memory(&self) -> usize {
-        self.table.capacity() * size_of::<Entry>()
+        self.tables.iter().map(|table| table.entries.capacity() * size_of::<Entry>()).sum()
+    }
+}
+
+impl Table {
+    /// The entry of a cell, made if there was none.
+    #[inline]
+    fn get(&mut self, cell: u32) -> &mut Entry {
+        let mut at = self.home(cell);
+        while let Some(entry) = self.entries.get(at) {
+            if entry.cell == cell {
+                return &mut self.entries[at];
+            }
+            if entry.cell == FREE {
+                break;
+            }
+            at = (at + 1) & (self.entries.len() - 1);
+        }
+        self.add(cell)
+    }
+
+    #[inline]
+    fn home(&self, cell: u32) -> usize {
+        let hash = (cell as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        (hash as usize * self.entries.len()) >> 32
+    }
+
+    #[cold]
+    fn add(&mut self, cell: u32) -> &mut Entry {
+        if 2 * (self.used + 1) > self.entries.len() {
+            let bigger = vec![EMPTY; (2 * self.entries.len()).max(8)];
+            for entry in std::mem::replace(&mut self.entries, bigger).into_iter().filter(|entry| entry.cell != FREE) {
+                let at = self.free_place(entry.cell);
+                self.entries[at] = entry;
+            }
+        }
+        self.used += 1;
+        let at = self.free_place(cell);
+        self.entries[at] = Entry { cell, ..EMPTY };
+        &mut self.entries[at]
+    }
+
+    fn free_place(&self, cell: u32) -> usize {
+        let mut at = self.home(cell);
+        while self.entries[at].cell != FREE {
+            at = (at + 1) & (self.entries.len() - 1);
+        }
+        at
     }
 }
 

@@ -34,7 +34,7 @@ impl Sources {
     /// Those by rule (a).
     pub fn conflicting(trace: &Trace, cells: &Cells, events: &[u32], sections: &Sections) -> Sources {
         let mut sources = Sources { latest: vec![NONE; sections.all.len()], readers: HashMap::new() };
-        let mut conflicts = Conflicts::new();
+        let mut conflicts = Conflicts::new(sections.locks.len());
         let mut held: Vec<Vec<SectionId>> = vec![Vec::new(); trace.tables.thread_count()];
         let mut next = 0;
         for &number in events {

@@ -73,7 +73,7 @@ const STRIDE: usize = 4096;
 pub fn races(trace: &Trace, cells: &Cells, settings: &Settings, tick: &mut dyn FnMut(usize) -> bool) -> Races {
     let work = Work::new(trace, cells, settings);
     match settings.relation {
-        Relation::Wcp => work.judge(Wcp::new, 0, tick),
+        Relation::Wcp => work.judge(|| Wcp::new(work.sections.locks.len()), 0, tick),
         Relation::Cp => match work.fixpoint(tick) {
             Ok((mut cp, sweeps)) => {
                 cp.sweeping = false;
@@ -104,7 +104,7 @@ pub fn preceding(
     let settings = Settings { relation, window, reduce: false, all: true, limits: Limits::default() };
     let work = Work { eager, ..Work::new(trace, cells, &settings) };
     match relation {
-        Relation::Wcp => work.preceding(&mut Wcp::new()),
+        Relation::Wcp => work.preceding(&mut Wcp::new(work.sections.locks.len())),
         Relation::Cp => {
             let (mut cp, _) = work.fixpoint(&mut |_| true).expect("nothing stops it");
             cp.sweeping = false;

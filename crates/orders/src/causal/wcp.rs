@@ -8,7 +8,7 @@
 //! as some thread may still need it. Hard orders count for rule (b).
 //!
 //! Cost: for an access inside sections one look per lock held; for a release one look in the
-//! common case. Memory: 32 bytes for each pair of lock and cell, and one clock for each section that
+//! common case. Memory: 20 to 40 bytes for each pair of lock and cell, and one clock for each section that
 //! some other user of its lock has not passed.
 
 use super::conflicts::Conflicts;
@@ -23,8 +23,8 @@ pub(crate) struct Wcp {
 }
 
 impl Wcp {
-    pub fn new() -> Wcp {
-        Wcp { conflicts: Conflicts::new() }
+    pub fn new(locks: usize) -> Wcp {
+        Wcp { conflicts: Conflicts::new(locks) }
     }
 }
 
@@ -51,8 +51,8 @@ impl Rules for Wcp {
     /// No release, nothing to come before.
     fn left_open(&mut self, _pass: &mut Pass, _slot: Slot, _section: SectionId) {}
 
-    fn needed(&self, _pass: &Pass, mark: &mut dyn FnMut(SectionId)) {
-        self.conflicts.sections().for_each(mark);
+    fn needed(&self, pass: &Pass, mark: &mut dyn FnMut(SectionId)) {
+        self.conflicts.needed(pass.sections, mark);
     }
 
     fn memory(&self) -> usize {
