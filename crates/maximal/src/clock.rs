@@ -7,6 +7,7 @@ use crate::threads::Threads;
 use snag_trace::EventId;
 
 /// An order of the events of a trace, closed under thread order and transitive.
+#[derive(Clone)]
 pub(crate) struct Clock {
     width: usize,
     row_of: Vec<u32>,

@@ -79,11 +79,16 @@ impl<'i, 't> Cycles<'i, 't> {
     /// Visits the sets of acquires of a task. False if there were too many, or the visitor had enough.
     pub fn visit(&self, task: usize, visit: &mut Visit) -> bool {
         let last = self.acquires.len().min((task + 1) * TASK);
-        (task * TASK..last).all(|start| {
-            let mut walk = Walk { cycles: self, path: vec![start as u32], steps: 0, stopped: false };
+        let mut complete = true;
+        for start in task * TASK..last {
+            let mut walk = Walk { cycles: self, path: vec![start as u32], steps: 0, enough: false };
             walk.extend(visit);
-            !walk.stopped
-        })
+            complete &= walk.steps <= MOST_STEPS;
+            if walk.enough {
+                return false;
+            }
+        }
+        complete
     }
 
     fn get(&self, number: u32) -> &Acquire {
@@ -112,7 +117,8 @@ struct Walk<'c, 'i, 't> {
     cycles: &'c Cycles<'i, 't>,
     path: Vec<u32>,
     steps: usize,
-    stopped: bool,
+    /// The visitor had enough.
+    enough: bool,
 }
 
 impl Walk<'_, '_, '_> {
@@ -122,34 +128,33 @@ impl Walk<'_, '_, '_> {
         let exclusive = Hold { lock: last.wanted.lock, shared: false };
         let shared = Hold { lock: last.wanted.lock, shared: true };
         let ways = if last.wanted.shared { &[exclusive][..] } else { &[exclusive, shared][..] };
-        let mut seen: Vec<u32> = Vec::new();
-        for (thread, list) in ways.iter().filter_map(|hold| cycles.under.get(hold)).flatten() {
-            if *thread == last.thread {
-                continue;
-            }
-            for &next in self.open(last, *thread, list) {
-                self.steps += 1;
-                self.stopped |= self.steps > MOST_STEPS;
-                if self.stopped {
-                    return;
+        for hold in ways {
+            for (thread, list) in cycles.under.get(hold).into_iter().flatten() {
+                if *thread == last.thread {
+                    continue;
                 }
-                // Held in both ways, it is in two lists.
-                if next > self.path[0] && !seen.contains(&next) {
-                    if ways.len() > 1 && cycles.index.sections.set(cycles.get(next).held).len() > 1 {
-                        seen.push(next);
+                for &next in self.open(last, *thread, list) {
+                    self.steps += 1;
+                    if self.enough || self.steps > MOST_STEPS {
+                        return;
                     }
-                    self.step(next, visit);
+                    // Held in both ways, it is in two lists.
+                    let again = hold.shared && cycles.index.sections.set(cycles.get(next).held).contains(&exclusive);
+                    if !again {
+                        self.step(next, visit);
+                    }
                 }
             }
         }
     }
 
-    /// The acquires of a list that the must order does not put before or after one.
+    /// The acquires of a list, later than the first of the cycle, that the must order does not put before or after one.
     fn open<'l>(&self, acquire: &Acquire, thread: usize, list: &'l [u32]) -> &'l [u32] {
         let Index { threads, must, .. } = self.cycles.index;
         let event = |&number: &u32| self.cycles.get(number).event;
         let before = threads.previous(acquire.event).map_or(0, |previous| must.row(previous)[thread]);
-        let low = list.partition_point(|number| threads.position(event(number)) < before);
+        let earliest = list.partition_point(|&number| number <= self.path[0]);
+        let low = list.partition_point(|number| threads.position(event(number)) < before).max(earliest);
         let position = threads.position(acquire.event);
         let follows = |number: &u32| {
             threads.previous(event(number)).is_some_and(|previous| must.row(previous)[acquire.thread] > position)
@@ -173,7 +178,7 @@ impl Walk<'_, '_, '_> {
         self.path.push(next);
         if cycles.waits(next, start) {
             let events: Vec<EventId> = self.path.iter().map(|&member| cycles.get(member).event).collect();
-            self.stopped |= !visit(&events);
+            self.enough |= !visit(&events);
         } else {
             self.extend(visit);
         }

@@ -71,7 +71,7 @@ impl<'t> Index<'t> {
             trace,
             cells,
             level,
-            must: Hard::clock(trace, cells, &threads),
+            must: hard.clone(),
             branches: branches(trace, &threads, level),
             wakes: wakes(trace),
             frees: frees(trace, cells),

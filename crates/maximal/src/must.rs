@@ -126,7 +126,7 @@ impl<'i, 't> Pass<'i, 't> {
         let Index { threads, memory, .. } = self.index;
         let own = threads.thread(read);
         let mut any = false;
-        let mut all = vec![0; 0];
+        let mut all: Vec<u32> = Vec::new();
         for cell in memory.cells_of(read) {
             let before = match finished {
                 Some(event) => self.builder.so_far().row(event),

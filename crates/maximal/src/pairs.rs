@@ -62,7 +62,7 @@ pub struct Task {
     locations: (LocId, LocId),
     /// Pairs of groups; the smaller one first.
     groups: Vec<(u32, u32)>,
-    /// The earliest event of all.
+    /// Up to here the trace must have come for the earliest of the pairs.
     earliest: EventId,
 }
 
@@ -79,7 +79,7 @@ pub struct Pairs<'i, 't> {
     /// Only pairs inside windows of so many events.
     window: Option<usize>,
     groups: Vec<Group>,
-    /// One per pair of places, in the order of their first events.
+    /// One per pair of locations, in the order of their first events.
     pub tasks: Vec<Task>,
 }
 
@@ -126,14 +126,14 @@ impl<'i, 't> Pairs<'i, 't> {
                     continue;
                 }
                 let walk = &mut walks[at];
-                let (a, groups) = (walk.event, &self.groups[walk.other as usize]);
-                match walk.next(&groups.events) {
+                let (a, group) = (walk.event, &self.groups[walk.other as usize]);
+                match walk.next(&group.events) {
                     None => {
                         walks.swap_remove(at);
                     }
                     Some(b) => {
                         at += 1;
-                        if self.meet_first_at(a, b, groups.cell) {
+                        if self.meet_first_at(a, b, group.cell) {
                             return Some((a.min(b), a.max(b)));
                         }
                     }
@@ -158,14 +158,15 @@ impl<'i, 't> Pairs<'i, 't> {
     /// For each access of a group the accesses of another one that are not ordered with it.
     fn walks(&self, a: u32, b: u32) -> impl Iterator<Item = Walk> {
         let (one, other) = (&self.groups[a as usize], &self.groups[b as usize]);
-        let Index { threads, must, .. } = self.index;
+        let Index { threads, must, hard, .. } = self.index;
         one.events.iter().filter_map(move |&event| {
             // What an access itself sees does not matter, so what comes before is what comes before its predecessor.
             let before = threads.previous(event).map_or(0, |previous| must.row(previous)[other.thread]);
+            let before = before.max(hard.row(event)[other.thread]);
             let low = other.events.partition_point(|&e| threads.position(e) < before);
             let follows = |&e: &EventId| {
-                let previous = threads.previous(e);
-                previous.is_some_and(|previous| must.row(previous)[one.thread] > threads.position(event))
+                let previous = threads.previous(e).map_or(0, |previous| must.row(previous)[one.thread]);
+                previous.max(hard.row(e)[one.thread]) > threads.position(event)
             };
             let high = other.events.partition_point(|e| !follows(e));
             let (low, high) = match self.window_of(event) {

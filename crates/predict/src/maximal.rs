@@ -6,7 +6,7 @@
 use crate::analyse::{Claim, Work, late};
 use crate::analysis::{Deadlock, Engine, EngineReport};
 use crate::memory::peak_memory;
-use snag_maximal::{Answer, Cycles, Index, Limits, Pairs, Queries, Stage};
+use snag_maximal::{Answer, Cycles, Index, Limits, Pairs, Queries, Stage, Undecided};
 use snag_orders::{Found, LocationPair};
 use snag_schedule::{Checker, Level, Schedule};
 use snag_trace::{EventId, LocId, LockId, Op, Trace};
@@ -241,12 +241,13 @@ impl Asking<'_, '_, '_> {
         let mut first_open = None;
         let mut refuted = 0;
         for (first, second) in self.pairs.of_task(task) {
-            if refuted == MOST_REFUTED {
+            if refuted == MOST_REFUTED && !every {
                 first_open.get_or_insert((first, second, format!("{refuted} pairs of events before it were refuted")));
                 break;
             }
             if self.is_over() {
-                return false;
+                first_open.get_or_insert((first, second, "not asked about in time".to_owned()));
+                break;
             }
             if self.proved.contains(&key(self.trace, first, second, self.all_pairs)) {
                 match every {
@@ -275,8 +276,11 @@ impl Asking<'_, '_, '_> {
                     }
                 }
                 Answer::Impossible => refuted += (stage == Stage::Search) as usize,
-                Answer::Unknown(_) => {
+                Answer::Unknown(Undecided::Stopped) => {
                     first_open.get_or_insert((first, second, "not decided in time".to_owned()));
+                }
+                Answer::Unknown(why) => {
+                    first_open.get_or_insert((first, second, format!("not decided: {why:?}")));
                 }
             }
         }
@@ -336,14 +340,12 @@ impl Asking<'_, '_, '_> {
 
     /// Another worker may have been quicker.
     fn file_deadlock(&self, pending: &[EventId], schedule: Schedule) {
-        if !self.all_pairs && self.is_known(pending) {
-            return;
-        }
         let (locks, locations) = self.keys(pending);
         let mut known = self.deadlocks.lock().expect("no worker panics");
-        known.locks.insert(locks);
-        known.locations.extend(locations);
+        let new = known.locks.insert(locks) & locations.is_none_or(|key| known.locations.insert(key));
         drop(known);
-        self.file(|answers| answers.deadlocks.push((pending.to_vec(), schedule)));
+        if new || self.all_pairs {
+            self.file(|answers| answers.deadlocks.push((pending.to_vec(), schedule)));
+        }
     }
 }

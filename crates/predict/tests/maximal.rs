@@ -21,7 +21,7 @@ fn races(analysis: &Analysis) -> BTreeSet<(EventId, EventId)> {
 fn auto_proves_all_that_the_other_engines_prove() {
     for_random_traces(0..3_000, Shape::any, |trace| {
         let auto = races(&run(trace, Engine::Auto, true));
-        for engine in [Engine::Hb, Engine::Fhb, Engine::Shb, Engine::Mc] {
+        for engine in [Engine::Hb, Engine::Fhb, Engine::Shb, Engine::Wcp, Engine::Cp, Engine::Mc] {
             let other = races(&run(trace, engine, true));
             if let Some(missing) = other.difference(&auto).next() {
                 return Err(format!("{engine:?} proves {missing:?}, auto does not"));
@@ -38,7 +38,7 @@ fn auto_proves_all_that_the_other_engines_prove() {
 
 #[test]
 fn mc_finds_exactly_the_races_and_deadlocks_of_the_oracle_at_every_level() {
-    for_random_traces(50_000..53_000, Shape::any, |trace| {
+    for_random_traces(50_000..70_000, Shape::any, |trace| {
         for level in [Level::Writer, Level::Value, Level::Control] {
             let options =
                 Options { engines: vec![Engine::Mc], all_pairs: true, level: Some(level), ..Options::default() };
@@ -61,7 +61,7 @@ fn mc_finds_exactly_the_races_and_deadlocks_of_the_oracle_at_every_level() {
 
 #[test]
 fn what_is_found_in_windows_is_found_in_the_whole_trace() {
-    for_random_traces(60_000..62_000, Shape::any, |trace| {
+    for_random_traces(80_000..82_000, Shape::any, |trace| {
         let whole = races(&run(trace, Engine::Mc, true));
         let cells = Cells::of(trace);
         let checker = Checker::new(trace, &cells);

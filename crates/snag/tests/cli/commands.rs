@@ -79,8 +79,8 @@ fn man_pages_and_completions_come_from_the_command_line() {
     snag(&["completions", "csh"]).expect(2);
 }
 
-/// A `check` that waits for more of its trace, with interrupts already handled.
-fn waiting() -> (Child, BufReader<std::process::ChildStderr>) {
+/// A `check` that waits for more of its trace, of which it gets a first part, with interrupts already handled.
+fn waiting(first_part: &str) -> (Child, BufReader<std::process::ChildStderr>) {
     let mut child = command(&["-v", "check", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -89,7 +89,7 @@ fn waiting() -> (Child, BufReader<std::process::ChildStderr>) {
         .unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     assert!(next_line(&mut stderr).contains("reading"));
-    child.stdin.as_mut().unwrap().write_all(b"T1|w(x)|A:1\n").unwrap();
+    child.stdin.as_mut().unwrap().write_all(first_part.as_bytes()).unwrap();
     (child, stderr)
 }
 
@@ -106,14 +106,15 @@ fn interrupt(child: &Child) {
 #[cfg(unix)]
 #[test]
 fn the_first_interrupt_asks_to_stop_and_the_second_ends_at_once() {
-    let (mut child, mut stderr) = waiting();
+    let (mut child, mut stderr) = waiting("T1|w(x)|A:1\n");
     interrupt(&child);
     assert!(next_line(&mut stderr).contains("interrupted"));
     drop(child.stdin.take());
     assert_eq!(child.wait().unwrap().code(), Some(2), "a trace that was not read is no clean one");
     assert!(next_line(&mut stderr).contains("-: interrupted while it was read"));
 
-    let (mut child, mut stderr) = waiting();
+    // Nothing to read, or it might come to that only after the first interrupt, and stop.
+    let (mut child, mut stderr) = waiting("");
     // Waiting for the program would close its input, and that would end it, too.
     let input = child.stdin.take();
     interrupt(&child);
