@@ -56,6 +56,11 @@ pub(crate) struct Semaphore {
 impl<'t> Index<'t> {
     /// Reads a well-formed trace; `cells` are its cells.
     pub fn new(trace: &'t Trace, cells: &'t Cells, level: Level) -> Index<'t> {
+        Index::until(trace, cells, level, &|| false)
+    }
+
+    /// The same, unless `stop` says that there is no time: then less is known, and queries take longer.
+    pub fn until(trace: &'t Trace, cells: &'t Cells, level: Level, stop: &dyn Fn() -> bool) -> Index<'t> {
         let ops = Ops::of(trace.events.ops());
         let level = match level {
             Level::Control if !ops.any(&[Op::Branch]) => Level::Value,
@@ -82,7 +87,7 @@ impl<'t> Index<'t> {
             observed,
             semaphores,
         };
-        must::refine(&mut index);
+        must::refine(&mut index, stop);
         index
     }
 

@@ -21,11 +21,17 @@ const MOST_SOURCES: usize = 64;
 /// Passes over the trace; rarely more than three find anything new.
 const MOST_PASSES: usize = 6;
 
-/// Replaces the must order of an index, which is the hard order at first, by a stronger one.
-pub(crate) fn refine(index: &mut Index) {
+/// After so many events somebody is asked whether to stop.
+const PATIENCE: usize = 1 << 16;
+
+/// Replaces the must order of an index, which is the hard order at first, by a stronger one; or leaves it as it is if
+/// there is no time.
+pub(crate) fn refine(index: &mut Index, stop: &dyn Fn() -> bool) {
     for _ in 0..MOST_PASSES {
         let mut pass = Pass::new(index);
-        pass.run();
+        if !pass.run(stop) {
+            break;
+        }
         let (clock, found) = (pass.builder.done(), pass.found);
         index.must = clock;
         if !found {
@@ -63,9 +69,13 @@ impl<'i, 't> Pass<'i, 't> {
         }
     }
 
-    fn run(&mut self) {
+    /// False if it was stopped.
+    fn run(&mut self, stop: &dyn Fn() -> bool) -> bool {
         let Index { trace, threads, must, sections, .. } = self.index;
         for (index, &op) in trace.events.ops().iter().enumerate() {
+            if index.is_multiple_of(PATIENCE) && stop() {
+                return false;
+            }
             let (event, thread) = (EventId::new(index), trace.events.threads()[index].index());
             self.hard.before(&mut self.builder, threads, index);
             if must.meets_others(threads, event) {
@@ -95,6 +105,7 @@ impl<'i, 't> Pass<'i, 't> {
             self.builder.finish(thread);
             self.hard.after(&self.builder, threads, index);
         }
+        true
     }
 
     fn begin(&mut self, event: EventId, thread: usize) -> bool {

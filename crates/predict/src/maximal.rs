@@ -60,7 +60,7 @@ impl Work<'_> {
         }
         let level = self.options.level.unwrap_or_else(|| highest_level(self.trace));
         self.progress.phase(&format!("{}: what must come before what", engine.name()), 0);
-        let index = Index::new(self.trace, self.cells, level);
+        let index = Index::until(self.trace, self.cells, level, &|| self.out_of_time());
         let pairs = Pairs::of(&index, self.options.window);
         let cycles = Cycles::of(&index);
         let set_up = started.elapsed();
