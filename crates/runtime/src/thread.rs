@@ -69,6 +69,8 @@ pub struct Thread {
     pub ignoring: u32,
     /// How often its destructor of thread-specific data is still put off.
     pub put_off: u32,
+    /// What it is about to initialise, unless another thread has done so.
+    pub initialisation: crate::waiting::Initialisation,
     /// Set in a blocking call, in which signal handlers run at once.
     pub in_call: bool,
     /// The pthread handle; 0 once joined.

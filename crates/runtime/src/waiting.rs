@@ -263,24 +263,53 @@ unsafe extern "C" fn barrier_wait(at: Pointer, pc: usize) -> c_int {
     })
 }
 
-// One-time initialisation: who initialises releases, who finds it done acquires.
+// One-time initialisation: who initialises releases, before anybody can find it done; who finds it done acquires.
 
-unsafe extern "C" fn once(control: *mut c_int, function: unsafe extern "C" fn(), pc: usize) -> c_int {
+/// An initialisation that a thread may be the one to do.
+#[derive(Clone, Copy)]
+pub struct Initialisation {
+    function: Option<Initialiser>,
+    control: *mut c_int,
+    pc: usize,
+}
+
+// An exception may pass through the frames below, which have nothing to clean up. "C-unwind" would end the program
+// there, because the runtime is compiled to abort.
+type Initialiser = unsafe extern "C" fn();
+
+unsafe extern "C" fn initialise() {
     let thread = thread::current();
+    let this = unsafe { (*thread).initialisation };
+    unsafe { (*thread).initialisation.function = None };
+    let Some(function) = this.function else { return };
+    unsafe { function() };
+    if enter(thread) {
+        record(op::SYNC_RELEASE, this.pc, this.control.cast(), 0);
+    }
+}
+
+unsafe extern "C" fn once(control: *mut c_int, function: Initialiser, pc: usize) -> c_int {
     const BUSY: c_int = 1;
-    const DONE: c_int = 2;
+    let thread = thread::current();
+    let real = real!(pthread_once, fn(*mut c_int, Initialiser) -> c_int);
     if !enter(thread) {
-        return unsafe { real!(pthread_once, fn(*mut c_int, unsafe extern "C" fn()) -> c_int)(control, function) };
+        return unsafe { real(control, function) };
     }
     inside(thread, || {
+        // An exception may end the initialisation without a word to those who wait.
+        unsafe { (*thread).retries = true };
         while is_on() && unsafe { control.read_volatile() } & 3 == BUSY {
             block(thread, control as usize, None);
         }
+        unsafe { (*thread).retries = false };
     });
-    let done = unsafe { control.read_volatile() } & 3 == DONE;
-    let result = unsafe { real!(pthread_once, fn(*mut c_int, unsafe extern "C" fn()) -> c_int)(control, function) };
+    unsafe { (*thread).initialisation = Initialisation { function: Some(function), control, pc } };
+    let result = unsafe { real(control, initialise) };
+    let found_done = unsafe { (*thread).initialisation.function.take() }.is_some();
     if enter(thread) {
-        record(if done { op::SYNC_ACQUIRE } else { op::SYNC_RELEASE }, pc, control.cast(), 0);
+        if found_done {
+            record(op::SYNC_ACQUIRE, pc, control.cast(), 0);
+        }
         inside(thread, || wake(control as usize, usize::MAX, 0));
     }
     result

@@ -20,7 +20,7 @@ static pthread_rwlock_t rw = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
 static pthread_spinlock_t sp; static sem_t s; static pthread_barrier_t b; static pthread_once_t once = PTHREAD_ONCE_INIT;
 static mtx_t cm; static cnd_t cc; static once_flag of = ONCE_FLAG_INIT;
-static int turn, total, inited, c11done; static int pp[2]; static atomic_int flag; static volatile sig_atomic_t sigs;
+static int turn, total, inited, c11done; static int pp[2]; static atomic_int flag, sigs; static int nested, spun;
 static void init(void){ inited = 42; }
 static void on(int x){ sigs++; }
 static struct timespec soon(long ms){ struct timespec t; clock_gettime(CLOCK_REALTIME,&t); t.tv_nsec += ms*1000000; t.tv_sec += t.tv_nsec/1000000000; t.tv_nsec%=1000000000; return t; }
@@ -31,10 +31,10 @@ static void *w(void *p){ long id=(long)p;
   pthread_barrier_wait(&b);
   for(int i=0;i<20;i++){ 
     pthread_mutex_lock(&m); total++; pthread_mutex_unlock(&m);
-    pthread_mutex_lock(&rec); pthread_mutex_lock(&rec); total+=0; pthread_mutex_unlock(&rec); pthread_mutex_unlock(&rec);
+    pthread_mutex_lock(&rec); pthread_mutex_lock(&rec); nested++; pthread_mutex_unlock(&rec); pthread_mutex_unlock(&rec);
     pthread_rwlock_rdlock(&rw); int x = turn; pthread_rwlock_unlock(&rw);
     pthread_rwlock_wrlock(&rw); turn = x+1; pthread_rwlock_unlock(&rw);
-    pthread_spin_lock(&sp); turn += 0; pthread_spin_unlock(&sp);
+    pthread_spin_lock(&sp); spun++; pthread_spin_unlock(&sp);
     sem_wait(&s); char *q = malloc(100+i); memset(q,i,100); q = realloc(q, 300); char *d = strdup("hello"); strcpy(q,d); free(d); free(q); sem_post(&s);
     if(pthread_mutex_trylock(&m)==0) pthread_mutex_unlock(&m);
     struct timespec t = soon(1); if(pthread_mutex_timedlock(&m,&t)==0) pthread_mutex_unlock(&m);
