@@ -8,10 +8,12 @@ use crate::token::enter;
 use crate::wire::{head, op};
 use core::sync::atomic::{Ordering::SeqCst, fence};
 
-/// The compiler's numbers of memory orders.
+// The compiler's numbers of memory orders.
 const RELAXED: i32 = 0;
+pub const ACQUIRE: i32 = 2;
+pub const RELEASE: i32 = 3;
 
-fn detail(log: u8, order: i32) -> u8 {
+pub fn detail(log: u8, order: i32) -> u8 {
     log | (order as u8 & 7) << 3
 }
 
@@ -38,7 +40,6 @@ pub unsafe extern "C" fn __tsan_atomic_thread_fence(order: i32) {
         return;
     }
     put3(head(op::FENCE, 0, 0), order as u64, 0);
-    const RELEASE: i32 = 3;
     if order == RELEASE || order == RELAXED {
         return;
     }
@@ -58,7 +59,6 @@ pub unsafe extern "C" fn __tsan_atomic_thread_fence(order: i32) {
                 _ => (address as *const u64).read_volatile(),
             }
         };
-        const ACQUIRE: i32 = 2;
         put3(head(op::ATOMIC_READ, detail(log, ACQUIRE), 0), address as u64, value);
     }
     this.relaxed_count = 0;

@@ -20,6 +20,7 @@ mod heap;
 mod life;
 mod locks;
 mod memory;
+mod once;
 mod patch;
 mod ranges;
 mod record;

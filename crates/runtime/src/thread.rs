@@ -55,6 +55,8 @@ pub struct Thread {
     pub key: usize,
     /// Whether its wait has a deadline.
     pub timed: bool,
+    /// Whether it is in a call of the C library in the middle of an operation; see [`crate::token::lend`].
+    pub lends: bool,
     /// Whether it waits for a lock, and may look again at any time.
     pub retries: bool,
     /// Whether its last wait timed out.
@@ -70,7 +72,9 @@ pub struct Thread {
     /// How often its destructor of thread-specific data is still put off.
     pub put_off: u32,
     /// What it is about to initialise, unless another thread has done so.
-    pub initialisation: crate::waiting::Initialisation,
+    pub task: Option<crate::once::Task>,
+    /// What it is in the middle of initialising.
+    pub under: *const crate::once::Under,
     /// Set in a blocking call, in which signal handlers run at once.
     pub in_call: bool,
     /// The pthread handle; 0 once joined.

@@ -121,16 +121,16 @@ fn start(
         let number = unsafe { (*thread).number } as u64;
         put3(head(op::FORK, 0, pc), number, function as u64);
         let begin_with = Box::into_raw(Box::new(Start { thread, function, argument, returns_int }));
-        token::admit(thread);
         let mut made = 0;
-        let result = unsafe { real_create()(&mut made, attributes, begin, begin_with.cast()) };
+        let result = token::lend(creator, || unsafe { real_create()(&mut made, attributes, begin, begin_with.cast()) });
         if result == 0 {
             unsafe {
                 (*thread).handle.store(made, Relaxed);
                 *handle = made;
             }
+            token::admit(thread);
         } else {
-            token::dismiss(thread);
+            unsafe { (*thread).set(State::Dead) };
             drop(unsafe { Box::from_raw(begin_with) });
         }
         Some(result)
@@ -172,7 +172,7 @@ unsafe extern "C" fn join(handle: usize, result: *mut Pointer, pc: usize) -> c_i
     }
     inside(joiner, || {
         let thread = await_end(joiner, handle);
-        let answer = unsafe { really(handle, result) };
+        let answer = token::lend(joiner, || unsafe { really(handle, result) });
         joined(thread, answer, pc);
         answer
     })

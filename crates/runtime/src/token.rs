@@ -370,18 +370,32 @@ pub fn acquire(thread: *mut Thread) {
     wait_for_token(thread, None);
 }
 
-/// A thread that is about to start: it waits for the token from its beginning on.
+/// A call of the C library in the middle of an operation. Should it have to wait, for a lock of the dynamic linker say,
+/// the watchdog may take the token away; afterwards the thread has it again.
+pub fn lend<R>(thread: *mut Thread, work: impl FnOnce() -> R) -> R {
+    let lends = |yes| unsafe { (&raw mut (*thread).lends).write_volatile(yes) };
+    lends(true);
+    let result = work();
+    lends(false);
+    regain(thread);
+    result
+}
+
+/// Takes the token again if it was taken away.
+fn regain(thread: *mut Thread) {
+    // The watchdog decides within a few system calls.
+    while HOLDER.0.load(Acquire) == TAKEN {
+        core::hint::spin_loop();
+    }
+    if is_on() && HOLDER.0.load(Acquire) & !IGNORING != thread as usize {
+        acquire(thread);
+    }
+}
+
+/// A thread that has just been started: it waits for the token from its beginning on.
 pub fn admit(thread: *mut Thread) {
     SCHEDULER.lock();
     make_runnable(thread);
-    SCHEDULER.unlock();
-}
-
-/// A thread that could not be started after all.
-pub fn dismiss(thread: *mut Thread) {
-    SCHEDULER.lock();
-    lists().runnable.retain(|&t| t != thread);
-    unsafe { (*thread).set(State::Dead) };
     SCHEDULER.unlock();
 }
 
@@ -410,15 +424,7 @@ pub fn not_holder(thread: *mut Thread) -> bool {
     if HOLDER.0.load(Acquire) == thread as usize | IGNORING {
         return false;
     }
-    thread::inside(thread, || {
-        // The watchdog decides within a few system calls.
-        while HOLDER.0.load(Acquire) == TAKEN {
-            core::hint::spin_loop();
-        }
-        if HOLDER.0.load(Acquire) & !IGNORING != thread as usize {
-            acquire(thread);
-        }
-    });
+    thread::inside(thread, || regain(thread));
     is_on() && unsafe { (*thread).ignoring == 0 }
 }
 

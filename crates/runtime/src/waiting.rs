@@ -1,4 +1,4 @@
-//! Condition variables, semaphores, barriers and one-time initialisation.
+//! Condition variables, semaphores and barriers.
 
 use crate::c::{self, CLOCK_MONOTONIC, CLOCK_REALTIME, EAGAIN, Pointer, Timespec};
 use crate::locks::{Deadline, c11, contend, give_mutex, take_mutex};
@@ -263,76 +263,6 @@ unsafe extern "C" fn barrier_wait(at: Pointer, pc: usize) -> c_int {
     })
 }
 
-// One-time initialisation: who initialises releases, before anybody can find it done; who finds it done acquires.
-
-/// An initialisation that a thread may be the one to do.
-#[derive(Clone, Copy)]
-pub struct Initialisation {
-    function: Option<Initialiser>,
-    control: *mut c_int,
-    pc: usize,
-}
-
-// An exception may pass through the frames below, which have nothing to clean up. "C-unwind" would end the program
-// there, because the runtime is compiled to abort.
-type Initialiser = unsafe extern "C" fn();
-
-unsafe extern "C" fn initialise() {
-    let thread = thread::current();
-    let this = unsafe { (*thread).initialisation };
-    unsafe { (*thread).initialisation.function = None };
-    let Some(function) = this.function else { return };
-    unsafe { function() };
-    if enter(thread) {
-        record(op::SYNC_RELEASE, this.pc, this.control.cast(), 0);
-    }
-}
-
-unsafe extern "C" fn once(control: *mut c_int, function: Initialiser, pc: usize) -> c_int {
-    const BUSY: c_int = 1;
-    let thread = thread::current();
-    let real = real!(pthread_once, fn(*mut c_int, Initialiser) -> c_int);
-    if !enter(thread) {
-        return unsafe { real(control, function) };
-    }
-    inside(thread, || {
-        // An exception may end the initialisation without a word to those who wait.
-        unsafe { (*thread).retries = true };
-        while is_on() && unsafe { control.read_volatile() } & 3 == BUSY {
-            block(thread, control as usize, None);
-        }
-        unsafe { (*thread).retries = false };
-    });
-    unsafe { (*thread).initialisation = Initialisation { function: Some(function), control, pc } };
-    let result = unsafe { real(control, initialise) };
-    let found_done = unsafe { (*thread).initialisation.function.take() }.is_some();
-    if enter(thread) {
-        if found_done {
-            record(op::SYNC_ACQUIRE, pc, control.cast(), 0);
-        }
-        inside(thread, || wake(control as usize, usize::MAX, 0));
-    }
-    result
-}
-
-unsafe extern "C" fn guard_acquire(guard: Pointer, pc: usize) -> c_int {
-    let thread = thread::current();
-    let counts = enter(thread);
-    // Whoever has to wait does so by a futex, which lets go of the token.
-    let result = unsafe { real!(__cxa_guard_acquire, fn(Pointer) -> c_int)(guard) };
-    if counts && result == 0 && enter(thread) {
-        record(op::SYNC_ACQUIRE, pc, guard, 0);
-    }
-    result
-}
-
-unsafe extern "C" fn guard_release(guard: Pointer, pc: usize) {
-    if enter(thread::current()) {
-        record(op::SYNC_RELEASE, pc, guard, 0);
-    }
-    unsafe { real!(__cxa_guard_release, fn(Pointer) -> ())(guard) }
-}
-
 unsafe extern "C" fn annotated_acquire(at: Pointer, pc: usize) {
     if enter(thread::current()) {
         record(op::SYNC_ACQUIRE, pc, at, 0);
@@ -356,7 +286,5 @@ stubs! {
     sem_clockwait "rcx" semaphore_clockwait; sem_post "rsi" semaphore_post;
     pthread_barrier_init "rcx" barrier_init; pthread_barrier_destroy "rsi" barrier_destroy;
     pthread_barrier_wait "rsi" barrier_wait;
-    pthread_once "rdx" once; call_once "rdx" once;
-    __cxa_guard_acquire "rsi" guard_acquire; __cxa_guard_release "rsi" guard_release;
     __tsan_acquire "rsi" annotated_acquire; __tsan_release "rsi" annotated_release;
 }

@@ -142,7 +142,9 @@ pub unsafe extern "C" fn watch(_: Pointer) -> Pointer {
 
 fn take_away(thread: *mut Thread, place: usize, seen: (u8, u64)) {
     let kernel = unsafe { (*thread).kernel.load(Relaxed) };
-    let busy = || unsafe { (&raw const (*thread).inside).read_volatile() } != 0 || !is_in_foreign_call(kernel);
+    let inside = || unsafe { (&raw const (*thread).inside).read_volatile() } != 0;
+    let lends = || unsafe { (&raw const (*thread).lends).read_volatile() };
+    let busy = || inside() && !lends() || !is_in_foreign_call(kernel);
     if SCHEDULER.is_held() || busy() {
         return;
     }
