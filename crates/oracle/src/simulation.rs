@@ -7,6 +7,7 @@
 use crate::rng::Rng;
 use crate::shape::Shape;
 use snag_trace::events::Event;
+use snag_trace::symbolic::Sort;
 use snag_trace::tables::Object;
 use snag_trace::{BarrierId, LocId, LockId, MemoryOrder, Op, SemId, Space, ThreadId, Trace, VarId, Variable};
 use std::collections::BTreeMap;
@@ -40,8 +41,8 @@ struct Thread {
     life: Life,
     /// Open missing methods.
     methods: Vec<u32>,
-    /// Symbols with a value.
-    symbols: Vec<u32>,
+    /// The values of the symbols `a0`, `a1` and so on, where known.
+    symbols: Vec<Option<i128>>,
     /// Barriers it is inside of, with the generation.
     barriers: BTreeMap<usize, usize>,
 }
@@ -659,47 +660,104 @@ impl<'a> Simulation<'a> {
         self.emit(thread, Op::Branch, 0, 0);
     }
 
-    /// An expression over what the thread has defined.
-    fn expression(&mut self, thread: usize) -> u32 {
-        let number = self.rng.below(4);
-        let text = match self.rng.pick_any(&self.threads[thread].symbols) {
-            Some(symbol) => {
-                let operator = self.rng.pick(&["+", "*", "<", "="]);
-                format!("({operator} {} {number})", self.trace.tables.names(Space::Symbol).get(symbol as usize))
-            }
-            None => number.to_string(),
-        };
-        self.trace.tables.intern(Space::Expression, &text)
+    /// An expression over what the thread has defined, of type `i64`, and its value where known.
+    fn expression(&mut self, thread: usize) -> (String, Option<i128>) {
+        let number = self.rng.below(4) as i128;
+        let symbols = &self.threads[thread].symbols;
+        if symbols.is_empty() {
+            return (number.to_string(), Some(number));
+        }
+        let symbol = self.rng.below(symbols.len());
+        let operator = self.rng.pick(&["+", "*", "<", "="]);
+        let value = self.threads[thread].symbols[symbol].map(|value| {
+            let value = Sort::DEFAULT.convert(value);
+            Sort::DEFAULT.convert(match operator {
+                "+" => value + number,
+                "*" => value * number,
+                "<" => (value < number) as i128,
+                _ => (value == number) as i128,
+            })
+        });
+        (format!("(i64 ({operator} (i64 a{symbol}) {number}))"), value)
     }
 
-    fn new_symbol(&mut self, thread: usize) -> u32 {
-        // Threads may use the same names: each has its own symbols.
-        let name = format!("a{}", self.threads[thread].symbols.len());
+    /// Threads may use the same names: each has its own symbols.
+    fn new_symbol(&mut self, thread: usize, sort: Sort, value: Option<i128>) -> u32 {
+        let symbols = &mut self.threads[thread].symbols;
+        let of_type = if sort == Sort::DEFAULT { String::new() } else { format!(":{sort}") };
+        let name = format!("a{}{of_type}", symbols.len());
+        symbols.push(value);
         self.trace.tables.intern(Space::Symbol, &name)
     }
 
+    /// A type for the values of a variable.
+    fn sort_of(&self, variable: VarId) -> Option<Sort> {
+        match self.trace.tables.variable(variable) {
+            Variable::Named(_) => Some(Sort::DEFAULT),
+            Variable::Range { size, .. } => Sort::from_word(&format!("u{}", 8 * size)),
+        }
+    }
+
     fn symbolic(&mut self, thread: usize) {
+        let (expression, value) = self.expression(thread);
         match self.rng.below(4) {
             0 => {
-                let expression = self.expression(thread);
-                let symbol = self.new_symbol(thread);
-                self.threads[thread].symbols.push(symbol);
+                let expression = self.trace.tables.intern(Space::Expression, &expression);
+                let symbol = self.new_symbol(thread, Sort::DEFAULT, value);
                 self.emit(thread, Op::Let, symbol, expression);
             }
             1 => {
                 let Some(variable) = self.some_variable() else { return };
-                let symbol = self.new_symbol(thread);
-                self.threads[thread].symbols.push(symbol);
+                let Some(sort) = self.sort_of(variable) else { return };
+                let symbol = self.new_symbol(thread, sort, None);
                 self.access(thread, Op::Read, variable, 1 + symbol);
+                let last = self.trace.events.len() - 1;
+                let read = self.trace.events.value(last).map(|memory| sort.from_memory(memory));
+                *self.threads[thread].symbols.last_mut().expect("just defined") = read;
             }
             2 => {
                 let Some(variable) = self.some_variable() else { return };
-                let expression = self.expression(thread);
-                self.access(thread, Op::Write, variable, 1 + expression);
+                let Some(sort) = self.sort_of(variable) else { return };
+                let expression = self.trace.tables.intern(Space::Expression, &format!("({sort} {expression})"));
+                let written = value.and_then(|value| sort.to_memory(sort.convert(value)));
+                let written = written.filter(|_| self.rng.chance(self.shape.values));
+                self.store(variable, written);
+                self.emit_value(thread, Op::Write, variable.0, 1 + expression, written, None);
             }
             _ => {
-                let condition = self.expression(thread);
-                self.emit(thread, Op::Branch, 0, 1 + condition);
+                let condition = self.trace.tables.intern(Space::Expression, &expression);
+                let outcome = value.map(|value| (value != 0) as i64).filter(|_| self.rng.chance(50));
+                self.emit_value(thread, Op::Branch, 0, 1 + condition, outcome, None);
+                self.other_side(thread);
+            }
+        }
+    }
+
+    /// Sometimes, what would have happened had the last branch gone the other way.
+    fn other_side(&mut self, thread: usize) {
+        for _ in 0..self.rng.pick(&[0, 0, 1, 2, 3]) {
+            match self.rng.below(5) {
+                0 if self.shape.locks > 0 => {
+                    let op = self.rng.pick(&[Op::OtherAcquire, Op::OtherRelease]);
+                    let lock = self.rng.below(self.locks.len()) as u32;
+                    self.emit(thread, op, lock, 0);
+                }
+                1 => {
+                    let (expression, _) = self.expression(thread);
+                    let expression = self.trace.tables.intern(Space::Expression, &expression);
+                    self.emit(thread, Op::OtherBranch, 0, 1 + expression);
+                }
+                2 => {
+                    let Some(variable) = self.some_variable() else { continue };
+                    self.emit(thread, Op::OtherRead, variable.0, 0);
+                }
+                _ => {
+                    let Some(variable) = self.some_variable() else { continue };
+                    let Some(sort) = self.sort_of(variable) else { continue };
+                    let (expression, _) = self.expression(thread);
+                    let expression = self.trace.tables.intern(Space::Expression, &format!("({sort} {expression})"));
+                    self.emit(thread, Op::OtherWrite, variable.0, 1 + expression);
+                }
             }
         }
     }

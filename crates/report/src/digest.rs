@@ -308,7 +308,8 @@ pub(crate) fn gives_up(trace: &Trace, id: EventId) -> Option<LockId> {
 }
 
 fn synchronises(op: Op) -> bool {
-    !matches!(op, Op::Read | Op::Write | Op::MethodBegin | Op::MethodEnd | Op::Branch | Op::Let | Op::Mark)
+    !op.on_other_side()
+        && !matches!(op, Op::Read | Op::Write | Op::MethodBegin | Op::MethodEnd | Op::Branch | Op::Let | Op::Mark)
         && !matches!(op, Op::Alloc | Op::Free)
 }
 

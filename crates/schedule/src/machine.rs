@@ -176,9 +176,8 @@ impl<'f> Machine<'f> {
             Op::BarrierLeave => self.barrier(id, target as usize, ScheduleRule::BarrierLeftEarly)?,
             Op::Free => self.lives(id)?,
             Op::Alloc | Op::Begin | Op::End | Op::MethodBegin | Op::MethodEnd | Op::Branch | Op::Let | Op::Mark => {}
-            Op::Read | Op::Write | Op::AtomicRead | Op::AtomicWrite | Op::Rmw | Op::Acquire | Op::Release => {
-                unreachable!("executed by the caller")
-            }
+            op if op.on_other_side() => {}
+            _ => unreachable!("executed by the caller"),
         }
         Ok(())
     }

@@ -122,7 +122,7 @@ impl Cells {
         let mut span = vec![0; trace.len()];
         for (index, span) in span.iter_mut().enumerate() {
             let op = trace.events.ops()[index];
-            if !op.touches_memory() && op != Op::Alloc {
+            if !op.if_it_happens().touches_memory() && op != Op::Alloc {
                 continue;
             }
             let target = trace.events.targets()[index];

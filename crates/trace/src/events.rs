@@ -16,6 +16,7 @@
 //! | method-end | method | – |
 //! | branch | 0, or 1 + the text an STD trace gives in brackets | 0, or 1 + its condition |
 //! | let | symbol | expression |
+//! | else-…, the other side of a branch | as without else | as without else |
 //! | mark | text | – |
 
 use crate::ids::*;
@@ -35,7 +36,7 @@ pub struct Event {
     pub aux: u32,
     /// Where in the program.
     pub location: LocId,
-    /// The value read or, for a write, written, where known.
+    /// The value read or, for a write, written, where known; of a branch, which way it went (0 or 1).
     pub value: Option<i64>,
     /// The value written by an rmw, where known.
     pub written: Option<i64>,

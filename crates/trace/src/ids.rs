@@ -53,6 +53,10 @@ ids! {
     ReachId;
     /// Free text: the word of a mark, the other spelling of a thread.
     TextId;
+    /// A term of a symbolic trace (see [`crate::symbolic`]).
+    TermId;
+    /// A definition of a symbol: a symbol of one thread.
+    DefinitionId;
     /// A unit of memory that no access of the trace splits (see [`crate::cells`]).
     CellId;
 }

@@ -24,6 +24,7 @@ mod scan;
 pub mod snag_format;
 pub mod stats;
 pub mod std_format;
+pub mod symbolic;
 pub mod tables;
 pub mod text_format;
 pub mod validate;

@@ -37,11 +37,20 @@ pub enum Op {
     /// A line that carries no meaning for prediction but is kept: `begin…`,
     /// `end…` and `dummy(…)` of STD traces.
     Mark = 28,
+    /// What a thread would have done next had its last branch gone the other way: a read. So do the ones that follow.
+    /// In the trace itself none of them happened, and wherever the branch goes as it did they mean nothing.
+    OtherRead = 29,
+    OtherWrite = 30,
+    OtherLet = 31,
+    /// A condition that must be true for the rest of the other side to be known.
+    OtherBranch = 32,
+    OtherAcquire = 33,
+    OtherRelease = 34,
 }
 
 impl Op {
     /// Every operation, in the order of its code.
-    pub const ALL: [Op; 29] = [
+    pub const ALL: [Op; 35] = [
         Op::Read,
         Op::Write,
         Op::AtomicRead,
@@ -71,6 +80,12 @@ impl Op {
         Op::Branch,
         Op::Let,
         Op::Mark,
+        Op::OtherRead,
+        Op::OtherWrite,
+        Op::OtherLet,
+        Op::OtherBranch,
+        Op::OtherAcquire,
+        Op::OtherRelease,
     ];
 
     /// The operation with this code.
@@ -110,7 +125,38 @@ impl Op {
             Op::Branch => "branch",
             Op::Let => "let",
             Op::Mark => "mark",
+            Op::OtherRead => "else-read",
+            Op::OtherWrite => "else-write",
+            Op::OtherLet => "else-let",
+            Op::OtherBranch => "else-branch",
+            Op::OtherAcquire => "else-acquire",
+            Op::OtherRelease => "else-release",
         }
+    }
+
+    /// Belongs to the side of a branch that was not taken.
+    #[inline(always)]
+    pub fn on_other_side(self) -> bool {
+        (self as u8) >= Op::OtherRead as u8
+    }
+
+    /// What happens if an event of the other side of a branch happens; any other operation is itself.
+    pub fn if_it_happens(self) -> Op {
+        match self {
+            Op::OtherRead => Op::Read,
+            Op::OtherWrite => Op::Write,
+            Op::OtherLet => Op::Let,
+            Op::OtherBranch => Op::Branch,
+            Op::OtherAcquire => Op::Acquire,
+            Op::OtherRelease => Op::Release,
+            op => op,
+        }
+    }
+
+    /// May carry a value: what is read or written, or which way a branch went.
+    #[inline(always)]
+    pub fn takes_value(self) -> bool {
+        self.is_access() | (self as u8 == Op::Branch as u8)
     }
 
     /// Reads or writes memory (not `free`, which only conflicts with accesses).
@@ -162,12 +208,12 @@ impl Op {
 
 /// A set of operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Ops(u32);
+pub struct Ops(u64);
 
 impl Ops {
     /// Those that occur in a list.
     pub fn of(ops: &[Op]) -> Ops {
-        Ops(ops.iter().fold(0, |all, &op| all | 1 << op as u32))
+        Ops(ops.iter().fold(0, |all, &op| all | 1 << op as u64))
     }
 
     /// Every operation.

@@ -44,14 +44,15 @@ impl Trace {
         let name = |space: Space| self.tables.names(space).get(event.target as usize).to_owned();
         match event.op {
             op if op.is_access() => self.tables.variable_text(VarId(event.target)),
-            Op::Alloc | Op::Free => self.tables.variable_text(VarId(event.target)),
+            Op::Alloc | Op::Free | Op::OtherRead | Op::OtherWrite => self.tables.variable_text(VarId(event.target)),
             Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => name(Space::Lock),
+            Op::OtherAcquire | Op::OtherRelease => name(Space::Lock),
             Op::Fork | Op::Join => name(Space::Thread),
             Op::WaitBegin | Op::Wake | Op::WaitEnd | Op::Notify | Op::NotifyAll => name(Space::Condition),
             Op::SemPost | Op::SemWait => name(Space::Semaphore),
             Op::BarrierEnter | Op::BarrierLeave => name(Space::Barrier),
             Op::MethodBegin | Op::MethodEnd => name(Space::Method),
-            Op::Let => name(Space::Symbol),
+            Op::Let | Op::OtherLet => name(Space::Symbol),
             Op::Mark => name(Space::Text),
             _ => String::new(),
         }

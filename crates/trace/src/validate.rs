@@ -8,8 +8,9 @@
 use crate::events::{Event, Events};
 use crate::ids::*;
 use crate::op::{MemoryOrder, Op};
+use crate::symbolic::Builder;
 use crate::tables::{Space, Tables, Variable};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::Range;
 
@@ -72,6 +73,16 @@ pub enum Rule {
     SymbolUndefined,
     /// An expression is well formed.
     BadExpression,
+    /// A value fits the type of its symbol.
+    ValueOutOfType,
+    /// An address range is as wide as the type of what is read from it or written to it.
+    WidthDiffers,
+    /// What is written, and the way a branch goes, are what their expressions say.
+    WrongValue,
+    /// An expression has a value where it is computed.
+    UndefinedResult,
+    /// The other side of a branch follows the branch, which has a condition.
+    OtherSideWithoutBranch,
     /// A memory order fits its operation.
     BadMemoryOrder,
     /// An id stands for something.
@@ -110,6 +121,11 @@ impl Rule {
             Rule::SymbolDefinedTwice => "a symbol is defined once in its thread",
             Rule::SymbolUndefined => "a symbol is defined before its use, in the same thread",
             Rule::BadExpression => "an expression is well formed",
+            Rule::ValueOutOfType => "a value fits the type of its symbol",
+            Rule::WidthDiffers => "an address range is as wide as the type of what it holds",
+            Rule::WrongValue => "a value is what its expression gives",
+            Rule::UndefinedResult => "an expression has a value where it is computed",
+            Rule::OtherSideWithoutBranch => "the other side of a branch directly follows a branch with a condition",
             Rule::BadMemoryOrder => "a memory order fits its operation",
             Rule::UnknownName => "an id stands for something",
         }
@@ -147,6 +163,7 @@ pub struct Validator {
     /// Notifies by event number.
     notifies: HashMap<usize, Notify>,
     heap: Heap,
+    symbolic: Builder,
     /// How many declarations of plain locks, semaphores and barriers were taken note of. There may only be more later.
     declared: [usize; 3],
 }
@@ -157,6 +174,8 @@ enum State {
     Unseen,
     Forked,
     Running,
+    /// Running, and its last event is a branch with a condition, or belongs to the other side of one.
+    Deciding,
     Waiting,
     Woken,
     Ended,
@@ -168,7 +187,6 @@ struct Thread {
     /// Condition, lock, event and hold count of the wait it is in.
     wait: Option<(CondId, LockId, usize, u32)>,
     methods: Vec<MethodId>,
-    symbols: HashSet<u32>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -320,8 +338,13 @@ impl Validator {
             State::Unseen | State::Forked => {
                 self.states[thread.index()] = State::Running;
             }
-            State::Running if event.op == Op::Begin => {
+            State::Running | State::Deciding if event.op == Op::Begin => {
                 return Err((Rule::BeginNotFirst, format!("thread {} begins after it already ran", name(thread))));
+            }
+            State::Deciding if event.op.on_other_side() => {}
+            State::Deciding => {
+                self.symbolic.leave_side(thread);
+                self.states[thread.index()] = State::Running;
             }
             State::Running => {}
             State::Waiting if event.op == Op::Wake => {}
@@ -340,7 +363,7 @@ impl Validator {
             }
         }
         match event.op {
-            Op::Read | Op::Write | Op::AtomicRead | Op::AtomicWrite | Op::Rmw => self.access(event, tables),
+            Op::Read | Op::Write | Op::AtomicRead | Op::AtomicWrite | Op::Rmw => self.access(number, event, tables),
             Op::Acquire => self.acquire(thread, LockId(event.target), tables),
             Op::Release => self.release(thread, LockId(event.target), tables),
             Op::ReadAcquire => self.read_acquire(thread, LockId(event.target), tables),
@@ -394,10 +417,20 @@ impl Validator {
                 };
                 Err((Rule::MethodsDoNotNest, what))
             }
-            Op::Branch => self.expression(thread, event.aux.checked_sub(1), tables),
-            Op::Let => {
-                self.expression(thread, Some(event.aux), tables)?;
-                self.define(thread, event.target, tables)
+            Op::Branch if event.aux == 0 && event.value.is_some() => {
+                Err((Rule::BadExpression, "a branch without a condition has an outcome".to_owned()))
+            }
+            Op::Branch if event.value.is_some_and(|outcome| !matches!(outcome, 0 | 1)) => {
+                Err((Rule::WrongValue, "a branch goes to 0 or to 1".to_owned()))
+            }
+            Op::Branch if event.aux == 0 => Ok(()),
+            Op::Branch => {
+                self.states[thread.index()] = State::Deciding;
+                self.symbolic.event(number, event, tables)
+            }
+            Op::Let => self.symbolic.event(number, event, tables),
+            Op::OtherRead | Op::OtherWrite | Op::OtherLet | Op::OtherBranch | Op::OtherAcquire | Op::OtherRelease => {
+                self.other_side(number, event, tables)
             }
         }
     }
@@ -409,7 +442,10 @@ impl Validator {
             Op::Read | Op::Write | Op::AtomicRead | Op::AtomicWrite | Op::Rmw | Op::Alloc | Op::Free => {
                 (event.target as usize) < tables.variable_count()
             }
-            Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => known(Space::Lock, event.target),
+            Op::OtherRead | Op::OtherWrite => (event.target as usize) < tables.variable_count(),
+            Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease | Op::OtherAcquire | Op::OtherRelease => {
+                known(Space::Lock, event.target)
+            }
             Op::Fork | Op::Join => known(Space::Thread, event.target),
             Op::WaitBegin | Op::WaitEnd | Op::Wake | Op::Notify | Op::NotifyAll => {
                 known(Space::Condition, event.target)
@@ -417,19 +453,19 @@ impl Validator {
             Op::SemPost | Op::SemWait => known(Space::Semaphore, event.target),
             Op::BarrierEnter | Op::BarrierLeave => known(Space::Barrier, event.target),
             Op::MethodBegin | Op::MethodEnd => known(Space::Method, event.target),
-            Op::Let => known(Space::Symbol, event.target),
+            Op::Let | Op::OtherLet => known(Space::Symbol, event.target),
             Op::Mark => known(Space::Text, event.target),
-            Op::Branch => event.target == 0 || known(Space::Text, event.target - 1),
+            Op::Branch | Op::OtherBranch => event.target == 0 || known(Space::Text, event.target - 1),
             Op::Begin | Op::End => true,
         };
         let optional = |space: Space| event.aux == 0 || known(space, event.aux - 1);
         let aux = match event.op {
-            Op::Read => optional(Space::Symbol),
-            Op::Write | Op::Branch => optional(Space::Expression),
+            Op::Read | Op::OtherRead => optional(Space::Symbol),
+            Op::Write | Op::Branch | Op::OtherWrite | Op::OtherBranch => optional(Space::Expression),
             Op::Fork | Op::Join => optional(Space::Text),
             Op::WaitBegin | Op::WaitEnd => known(Space::Lock, event.aux),
             Op::MethodBegin => (event.aux as usize) < tables.reach_count(),
-            Op::Let => known(Space::Expression, event.aux),
+            Op::Let | Op::OtherLet => known(Space::Expression, event.aux),
             _ => true,
         };
         let thread = event.thread.index() < tables.thread_count();
@@ -441,7 +477,7 @@ impl Validator {
         }
     }
 
-    fn access(&mut self, event: &Event, tables: &Tables) -> Check {
+    fn access(&mut self, number: usize, event: &Event, tables: &Tables) -> Check {
         if event.op.is_atomic() {
             let fits = match (event.op, MemoryOrder::from_code(event.aux)) {
                 (_, None) => false,
@@ -453,38 +489,25 @@ impl Validator {
                 return Err((Rule::BadMemoryOrder, format!("'{}' cannot have this memory order", event.op.word())));
             }
         } else if event.aux != 0 {
-            match event.op {
-                Op::Read => self.define(event.thread, event.aux - 1, tables)?,
-                _ => self.expression(event.thread, Some(event.aux - 1), tables)?,
-            }
+            self.symbolic.event(number, event, tables)?;
         }
         if self.heap.used { self.heap.access(VarId(event.target), tables) } else { Ok(()) }
     }
 
-    fn define(&mut self, thread: ThreadId, symbol: u32, tables: &Tables) -> Check {
-        if self.threads[thread.index()].symbols.insert(symbol) {
-            return Ok(());
+    /// What a thread would have done had its last branch gone the other way. It did not, so nothing changes.
+    fn other_side(&mut self, number: usize, event: &Event, tables: &Tables) -> Check {
+        if self.states[event.thread.index()] != State::Deciding {
+            let name = tables.thread_name(event.thread);
+            return Err((
+                Rule::OtherSideWithoutBranch,
+                format!("the last event of thread {name} is no branch with a condition"),
+            ));
         }
-        let name = tables.names(Space::Symbol).get(symbol as usize);
-        Err((Rule::SymbolDefinedTwice, format!("symbol {name} is defined again")))
-    }
-
-    fn expression(&mut self, thread: ThreadId, expression: Option<u32>, tables: &Tables) -> Check {
-        let Some(expression) = expression else { return Ok(()) };
-        let text = tables.names(Space::Expression).get(expression as usize);
-        let defined = &self.threads[thread.index()].symbols;
-        let mut undefined = None;
-        crate::expr::symbols(text, |symbol| {
-            let id = tables.names(Space::Symbol).find(symbol);
-            if !id.is_some_and(|id| defined.contains(&(id as u32))) {
-                undefined.get_or_insert_with(|| symbol.to_owned());
-            }
-        })
-        .map_err(|wrong| (Rule::BadExpression, wrong))?;
-        match undefined {
-            None => Ok(()),
-            Some(symbol) => Err((Rule::SymbolUndefined, format!("symbol {symbol} has no value here"))),
+        if event.aux == 0 && matches!(event.op, Op::OtherWrite | Op::OtherBranch) {
+            let what = event.op.word();
+            return Err((Rule::BadExpression, format!("'{what}' has no expression, and nothing else says its value")));
         }
+        self.symbolic.event(number, event, tables)
     }
 
     fn fork(&mut self, thread: ThreadId, child: ThreadId, tables: &Tables) -> Check {

@@ -173,6 +173,11 @@ fn breaking(rule: Rule) -> &'static str {
         Rule::SymbolDefinedTwice => "T|r(x)->v|\nT|let(v)=1|",
         Rule::SymbolUndefined => "U|r(x)->v|\nT|w(x)<-(+ v 1)|",
         Rule::BadExpression => "T|branch((frob 1))|",
+        Rule::ValueOutOfType => "T|r(x)=127->v:i8|\nT|r(x)=128->w:i8|",
+        Rule::WidthDiffers => "T|r(0x10:4)->v:i32|\nT|w(0x10:4)<-v|\nT|w(0x10:4)<-(u64 v)|",
+        Rule::WrongValue => "T|r(x)=1->v|\nT|branch((< v 2))=1|\nT|let(u)=(* v 3)|\nT|w(x)=3<-u|\nT|w(x)=4<-u|",
+        Rule::UndefinedResult => "T|r(x)=1->v|\nT|let(u)=(/ 1 v)|\nT|let(w)=(/ 1 (- v 1))|",
+        Rule::OtherSideWithoutBranch => "T|branch(1)|\nT|else-r(x)|\nU|w(x)|\nT|else-w(x)<-1|\nT|w(x)|\nT|else-r(x)|",
         Rule::BadMemoryOrder => "T|atomic-r(x,release)|",
         // Text has names and no ids; see `ids_that_stand_for_nothing`.
         Rule::UnknownName => "",
@@ -208,6 +213,11 @@ const RULES: &[Rule] = &[
     Rule::SymbolDefinedTwice,
     Rule::SymbolUndefined,
     Rule::BadExpression,
+    Rule::ValueOutOfType,
+    Rule::WidthDiffers,
+    Rule::WrongValue,
+    Rule::UndefinedResult,
+    Rule::OtherSideWithoutBranch,
     Rule::BadMemoryOrder,
 ];
 
@@ -400,7 +410,7 @@ fn snag_blocks() {
             third,
             "declared after events",
         ),
-        ("unknown operation", events(&[0, 0, 0, 0, 0, 0, 0, 0, 29], 1), second, "unknown operation 29"),
+        ("unknown operation", events(&[0, 0, 0, 0, 0, 0, 0, 0, 99], 1), second, "unknown operation 99"),
         ("unknown width", events(&[3, 0, 0, 0, 0, 0, 0, 0, 1], 1), second, "unknown width"),
         ("unknown width of values", events(&[0, 0, 0, 0, 3, 0, 0, 0, 1], 1), second, "unknown width"),
         ("written neither 0 nor 1", events(&[0, 0, 0, 0, 0, 2, 0, 0, 1], 1), second, "must be zero"),
@@ -408,7 +418,7 @@ fn snag_blocks() {
         ("column too long", events(&[0, 0, 0, 0, 0, 0, 0, 0, 1, 0], 1), second, "1 bytes too many"),
         ("begin of something", events(&[0, 1, 0, 0, 0, 0, 0, 0, 11, 1], 1), second, "'begin' has a target"),
         ("release with a second", events(&[0, 0, 0, 1, 0, 0, 0, 0, 6, 1], 1), second, "refers to a second thing"),
-        ("value of a branch", events(&[0, 0, 0, 0, 1, 0, 0, 0, 26, 1, 1], 1), second, "no access"),
+        ("value of a begin", events(&[0, 0, 0, 0, 1, 0, 0, 0, 11, 1, 1], 1), second, "neither accesses memory"),
         ("value of no event", events(&[0, 0, 0, 0, 1, 0, 0, 0, 1, 2, 1], 1), second, "beyond the end"),
         (
             "written by a write",

@@ -70,6 +70,7 @@ pub fn reduce(trace: &Trace, cells: &Cells, all: bool, repeats: bool) -> Reduced
                     })
             }
             Op::Begin | Op::Branch | Op::Let | Op::Mark => false,
+            op if op.on_other_side() => false,
             Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => {
                 lock_owner[targets[number] as usize] == SEVERAL
             }

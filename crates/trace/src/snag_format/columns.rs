@@ -262,11 +262,11 @@ fn spread<const W: usize>(
             let code = wide(codes[next.min(codes.len() - 1)]);
             *value = unzigzag(code) & -(bit as i64);
             next += bit as usize;
-            misplaced |= bit == 1 && !op.is_access();
+            misplaced |= bit == 1 && !op.takes_value();
         }
     }
     if misplaced {
-        return Err("something that is no access to memory has a value".to_owned());
+        return Err("something that neither accesses memory nor is a branch has a value".to_owned());
     }
     let (first, shift) = (from / 64, from % 64);
     for (i, eight) in bits.chunks(8).enumerate() {

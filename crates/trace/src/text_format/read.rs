@@ -252,7 +252,7 @@ fn operation(text: &str, thread: ThreadId, tables: &mut Tables) -> Parsed<Event>
     let mut event = Event::new(thread, op, 0);
     match op {
         Op::Begin | Op::End => {}
-        Op::Branch => branch(&mut rest, &mut event, tables)?,
+        Op::Branch | Op::OtherBranch => branch(&mut rest, &mut event, tables)?,
         _ => {
             rest.expect("(")?;
             bracketed(&mut rest, &mut event, tables)?;
@@ -265,7 +265,7 @@ fn operation(text: &str, thread: ThreadId, tables: &mut Tables) -> Parsed<Event>
 /// What follows the opening bracket, and the bracket.
 fn bracketed(rest: &mut Cursor, event: &mut Event, tables: &mut Tables) -> Parsed<()> {
     let space = match event.op {
-        Op::Read | Op::Write => {
+        Op::Read | Op::Write | Op::OtherRead | Op::OtherWrite => {
             event.target = variable(rest, tables)?;
             rest.expect(")")?;
             return plain_access(rest, event, tables);
@@ -281,14 +281,17 @@ fn bracketed(rest: &mut Cursor, event: &mut Event, tables: &mut Tables) -> Parse
             return rest.expect(")");
         }
         Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => Space::Lock,
+        Op::OtherAcquire | Op::OtherRelease => Space::Lock,
         Op::Fork | Op::Join => Space::Thread,
         Op::WaitBegin | Op::Wake | Op::WaitEnd | Op::Notify | Op::NotifyAll => Space::Condition,
         Op::SemPost | Op::SemWait => Space::Semaphore,
         Op::BarrierEnter | Op::BarrierLeave => Space::Barrier,
         Op::MethodBegin | Op::MethodEnd => Space::Method,
-        Op::Let => Space::Symbol,
+        Op::Let | Op::OtherLet => Space::Symbol,
         Op::Mark => Space::Text,
-        Op::Begin | Op::End | Op::Branch => unreachable!("'{}' has no bracket of this kind", event.op.word()),
+        Op::Begin | Op::End | Op::Branch | Op::OtherBranch => {
+            unreachable!("'{}' has no bracket of this kind", event.op.word())
+        }
     };
     event.target = tables.intern(space, &rest.name()?);
     match event.op {
@@ -305,7 +308,7 @@ fn bracketed(rest: &mut Cursor, event: &mut Event, tables: &mut Tables) -> Parse
         _ => {}
     }
     rest.expect(")")?;
-    if event.op == Op::Let {
+    if matches!(event.op, Op::Let | Op::OtherLet) {
         rest.expect("=")?;
         event.aux = tables.intern(Space::Expression, rest.remainder());
     }
@@ -314,12 +317,13 @@ fn bracketed(rest: &mut Cursor, event: &mut Event, tables: &mut Tables) -> Parse
 
 /// The value of a plain access, and the symbol read or the expression written.
 fn plain_access(rest: &mut Cursor, event: &mut Event, tables: &mut Tables) -> Parsed<()> {
-    if rest.eat("=") {
+    if !event.op.on_other_side() && rest.eat("=") {
         event.value = Some(rest.integer()?);
     }
-    if event.op == Op::Read && rest.eat("->") {
+    let reads = event.op.if_it_happens() == Op::Read;
+    if reads && rest.eat("->") {
         event.aux = 1 + tables.intern(Space::Symbol, &rest.name()?);
-    } else if event.op == Op::Write && rest.eat("<-") {
+    } else if !reads && rest.eat("<-") {
         event.aux = 1 + tables.intern(Space::Expression, rest.remainder());
     }
     Ok(())
@@ -352,14 +356,24 @@ fn atomic_values(rest: &mut Cursor, event: &mut Event) -> Parsed<()> {
     Ok(())
 }
 
-/// `branch`, `branch(condition)`, and before the condition `{text}` where an STD trace has a text in brackets.
+/// `branch`, `branch(condition)`, `branch(condition)=1`, and before the condition `{text}`: what an STD trace has in
+/// brackets, or what a condition is for.
 fn branch(rest: &mut Cursor, event: &mut Event, tables: &mut Tables) -> Parsed<()> {
     if rest.eat("{") {
         event.target = 1 + tables.intern(Space::Text, &rest.name()?);
         rest.expect("}")?;
     }
     if rest.eat("(") {
-        let Some(condition) = rest.remainder().strip_suffix(')') else {
+        let mut condition = rest.remainder();
+        for (outcome, ending) in [(0, ")=0"), (1, ")=1")] {
+            if let Some(shorter) = condition.strip_suffix(ending).filter(|_| event.op == Op::Branch) {
+                event.value = Some(outcome);
+                condition = shorter;
+                event.aux = 1 + tables.intern(Space::Expression, condition);
+                return Ok(());
+            }
+        }
+        let Some(condition) = condition.strip_suffix(')') else {
             return Err("the branch lacks its closing ')'".to_owned());
         };
         event.aux = 1 + tables.intern(Space::Expression, condition);

@@ -29,6 +29,10 @@ pub(super) fn word(op: Op) -> &'static str {
         Op::Release => "rel",
         Op::ReadAcquire => "racq",
         Op::ReadRelease => "rrel",
+        Op::OtherRead => "else-r",
+        Op::OtherWrite => "else-w",
+        Op::OtherAcquire => "else-acq",
+        Op::OtherRelease => "else-rel",
         op => op.word(),
     }
 }
@@ -210,8 +214,12 @@ fn event_line(out: &mut String, event: &Event, tables: &Tables) -> std::result::
     if location.contains(['|', '\n']) || location.ends_with('\r') {
         return Err("a location holds '|' or a line end, or ends in a carriage return".to_owned());
     }
-    if (event.value.is_some() && !event.op.is_access()) || (event.written.is_some() && event.op != Op::Rmw) {
+    if (event.value.is_some() && !event.op.takes_value()) || (event.written.is_some() && event.op != Op::Rmw) {
         return Err(format!("'{}' has a value", event.op.word()));
+    }
+    let goes_nowhere = event.aux == 0 || !matches!(event.value, None | Some(0 | 1));
+    if event.op == Op::Branch && event.value.is_some() && goes_nowhere {
+        return Err("the outcome of a branch is 0 or 1, and it has a condition".to_owned());
     }
     if event.aux != 0 && !takes_aux(event.op) {
         return Err(format!("'{}' refers to a second thing", event.op.word()));
@@ -230,6 +238,7 @@ pub(crate) fn takes_aux(op: Op) -> bool {
     op.is_access()
         || matches!(op, Op::Fork | Op::Join | Op::WaitBegin | Op::WaitEnd | Op::Wake)
         || matches!(op, Op::MethodBegin | Op::Branch | Op::Let)
+        || matches!(op, Op::OtherRead | Op::OtherWrite | Op::OtherLet | Op::OtherBranch)
 }
 
 /// All that follows the word of the operation.
@@ -241,14 +250,14 @@ fn operands(out: &mut String, event: &Event, tables: &Tables) -> std::result::Re
     };
     let variable = || spelled_variable(tables.variable(VarId(event.target)), tables);
     let space = match event.op {
-        Op::Read | Op::Write => {
+        Op::Read | Op::Write | Op::OtherRead | Op::OtherWrite => {
             put!(out, "({})", variable());
             if let Some(value) = event.value {
                 put!(out, "={value}");
             }
             match (event.op, event.aux.checked_sub(1)) {
                 (_, None) => {}
-                (Op::Read, Some(symbol)) => put!(out, "->{}", name(Space::Symbol, symbol)),
+                (Op::Read | Op::OtherRead, Some(symbol)) => put!(out, "->{}", name(Space::Symbol, symbol)),
                 (_, Some(id)) => put!(out, "<-{}", expression(id)?),
             }
             return Ok(());
@@ -269,22 +278,26 @@ fn operands(out: &mut String, event: &Event, tables: &Tables) -> std::result::Re
             return Ok(());
         }
         Op::Begin | Op::End => return Ok(()),
-        Op::Branch => {
+        Op::Branch | Op::OtherBranch => {
             if let Some(text) = event.target.checked_sub(1) {
                 put!(out, "{{{}}}", name(Space::Text, text));
             }
             if let Some(condition) = event.aux.checked_sub(1) {
                 put!(out, "({})", expression(condition)?);
             }
+            if let Some(outcome) = event.value {
+                put!(out, "={outcome}");
+            }
             return Ok(());
         }
         Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => Space::Lock,
+        Op::OtherAcquire | Op::OtherRelease => Space::Lock,
         Op::Fork | Op::Join => Space::Thread,
         Op::WaitBegin | Op::Wake | Op::WaitEnd | Op::Notify | Op::NotifyAll => Space::Condition,
         Op::SemPost | Op::SemWait => Space::Semaphore,
         Op::BarrierEnter | Op::BarrierLeave => Space::Barrier,
         Op::MethodBegin | Op::MethodEnd => Space::Method,
-        Op::Let => Space::Symbol,
+        Op::Let | Op::OtherLet => Space::Symbol,
         Op::Mark => Space::Text,
     };
     out.push('(');
@@ -304,7 +317,7 @@ fn operands(out: &mut String, event: &Event, tables: &Tables) -> std::result::Re
         _ => {}
     }
     out.push(')');
-    if event.op == Op::Let {
+    if matches!(event.op, Op::Let | Op::OtherLet) {
         put!(out, "={}", expression(event.aux)?);
     }
     Ok(())

@@ -186,31 +186,36 @@ pub fn random_trace(seed: u64, events: usize) -> Trace {
         let below = |space: Space| tables.names(space).len().min(5);
         let mut event = Event::new(thread, op, 0);
         let bound = match op {
-            op if op.is_access() || matches!(op, Op::Alloc | Op::Free) => tables.variable_count(),
+            op if op.if_it_happens().is_access() || matches!(op, Op::Alloc | Op::Free) => tables.variable_count(),
             Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => below(Space::Lock),
+            Op::OtherAcquire | Op::OtherRelease => below(Space::Lock),
             Op::Fork | Op::Join => below(Space::Thread),
             Op::WaitBegin | Op::Wake | Op::WaitEnd | Op::Notify | Op::NotifyAll => 2,
             Op::SemPost | Op::SemWait => below(Space::Semaphore),
             Op::BarrierEnter | Op::BarrierLeave => below(Space::Barrier),
             Op::MethodBegin | Op::MethodEnd => 3,
-            Op::Branch | Op::Let | Op::Mark => NAMES.len(),
+            Op::Branch | Op::Let | Op::Mark | Op::OtherBranch | Op::OtherLet => NAMES.len(),
             _ => 1,
         };
         event.target = random.below(bound) as u32;
         event.location = LocId::new(random.below(4));
         event.aux = match op {
-            Op::Read if random.one_in(4) => 1 + random.below(NAMES.len()) as u32,
+            Op::Read | Op::OtherRead if random.one_in(4) => 1 + random.below(NAMES.len()) as u32,
+            Op::OtherWrite | Op::OtherBranch => 1 + random.below(4) as u32,
             Op::Write | Op::Branch if random.one_in(3) => 1 + random.below(4) as u32,
             Op::AtomicRead | Op::AtomicWrite | Op::Rmw => random.below(5) as u32,
             Op::Fork | Op::Join if random.one_in(3) => 1 + random.below(NAMES.len()) as u32,
             Op::WaitBegin | Op::WaitEnd => random.below(5) as u32,
             Op::Wake if !notifies.is_empty() && !random.one_in(3) => 1 + random.pick(&notifies).1 as u32,
             Op::MethodBegin => random.below(tables.reach_count()) as u32,
-            Op::Let => random.below(4) as u32,
+            Op::Let | Op::OtherLet => random.below(4) as u32,
             _ => 0,
         };
         if op.is_access() {
             event.value = value(&mut random);
+        }
+        if op == Op::Branch && event.aux != 0 && random.one_in(2) {
+            event.value = Some(random.below(2) as i64);
         }
         if op == Op::Rmw {
             event.written = value(&mut random);
