@@ -735,9 +735,9 @@ impl<'a> Simulation<'a> {
 
     /// Sometimes, what would have happened had the last branch gone the other way.
     fn other_side(&mut self, thread: usize) {
-        for _ in 0..self.rng.pick(&[0, 0, 1, 2, 3]) {
-            match self.rng.below(5) {
-                0 if self.shape.locks > 0 => {
+        for _ in 0..self.rng.pick(&[0, 1, 3, 4, 5]) {
+            match self.rng.below(8) {
+                0 | 6 | 7 if self.shape.locks > 0 => {
                     let op = self.rng.pick(&[Op::OtherAcquire, Op::OtherRelease]);
                     let lock = self.rng.below(self.locks.len()) as u32;
                     self.emit(thread, op, lock, 0);
@@ -748,6 +748,12 @@ impl<'a> Simulation<'a> {
                     self.emit(thread, Op::OtherBranch, 0, 1 + expression);
                 }
                 2 => {
+                    let (expression, _) = self.expression(thread);
+                    let expression = self.trace.tables.intern(Space::Expression, &expression);
+                    let symbol = self.trace.tables.intern(Space::Symbol, &format!("o{}", self.trace.events.len()));
+                    self.emit(thread, Op::OtherLet, symbol, expression);
+                }
+                3 => {
                     let Some(variable) = self.some_variable() else { continue };
                     self.emit(thread, Op::OtherRead, variable.0, 0);
                 }
