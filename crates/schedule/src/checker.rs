@@ -12,7 +12,7 @@ use crate::facts::Facts;
 use crate::machine::{Check, Machine};
 use crate::schedule::Level;
 use crate::violation::{ScheduleRule, Violation};
-use snag_trace::{Cells, EventId, Trace};
+use snag_trace::{Cells, EventId, Op, Trace};
 
 /// Checks witnesses against one trace. What it knows about the trace is computed
 /// once; any number of threads may check at once.
@@ -46,17 +46,49 @@ impl<'t> Checker<'t> {
         second: EventId,
         level: Level,
     ) -> Result<(), Violation> {
-        let pair = [first, second];
-        self.are_events_of_different_threads(&pair)?;
-        self.conflict(first, second)?;
-        let after = self.run(schedule, level)?;
-        for event in pair {
+        self.can_race(first, second)?;
+        self.race(&self.run(schedule, level)?, first, second)
+    }
+
+    /// The same at level `symbolic`, for a schedule in which the branches `diverging` go the other way, and with the
+    /// value that every read of the schedule takes, in order, as far as known.
+    pub fn check_race_with_values(
+        &self,
+        schedule: impl IntoIterator<Item = EventId>,
+        diverging: &[EventId],
+        reads: &[(EventId, i64)],
+        first: EventId,
+        second: EventId,
+    ) -> Result<(), Violation> {
+        self.can_race(first, second)?;
+        let after = self.run_diverging(schedule, diverging)?;
+        after.took(reads)?;
+        self.race(&after, first, second)
+    }
+
+    /// The values that the reads of a schedule take at level `symbolic`, as far as known, in order.
+    pub fn reads_of(
+        &self,
+        schedule: impl IntoIterator<Item = EventId>,
+        diverging: &[EventId],
+    ) -> Result<Vec<(EventId, i64)>, Violation> {
+        Ok(self.run_diverging(schedule, diverging)?.into_taken())
+    }
+
+    fn can_race(&self, first: EventId, second: EventId) -> Check {
+        self.are_events_of_different_threads(&[first, second])?;
+        self.conflict(first, second)
+    }
+
+    fn race(&self, after: &Machine, first: EventId, second: EventId) -> Check {
+        for event in [first, second] {
             after.is_next(event)?;
             after.leads_to(event)?;
             after.lives(event)?;
             // This also refuses a pair that rule 3 orders: the later one of the two
             // would need the earlier one in the schedule, and that is not there.
             after.missing_methods(event)?;
+            after.is_defined(event)?;
         }
         Ok(())
     }
@@ -91,6 +123,28 @@ impl<'t> Checker<'t> {
         Ok(machine)
     }
 
+    /// Executes a schedule at level `symbolic`, with branches that go the other way.
+    fn run_diverging(
+        &self,
+        schedule: impl IntoIterator<Item = EventId>,
+        diverging: &[EventId],
+    ) -> Result<Machine<'_>, Violation> {
+        for &branch in diverging {
+            match self.facts.next.get(branch.index()) {
+                None => return Err(self.facts.unknown(branch)),
+                Some(_) if self.facts.trace.events.ops()[branch.index()] != Op::Branch => {
+                    let detail = format!("{} is no branch", self.facts.text(branch));
+                    return Err(Violation::new(ScheduleRule::DoesNotDiverge, branch, detail));
+                }
+                Some(_) => {}
+            }
+        }
+        let mut machine = Machine::diverging(&self.facts, Level::Symbolic, diverging.to_vec());
+        schedule.into_iter().try_for_each(|event| machine.execute(event))?;
+        machine.all_diverged()?;
+        Ok(machine)
+    }
+
     fn are_events_of_different_threads(&self, events: &[EventId]) -> Check {
         let trace = self.facts.trace;
         if let Some(&unknown) = events.iter().find(|event| event.index() >= self.facts.next.len()) {
@@ -111,7 +165,7 @@ impl<'t> Checker<'t> {
     /// The operations conflict and share a cell.
     fn conflict(&self, first: EventId, second: EventId) -> Check {
         let events = &self.facts.trace.events;
-        let op = |event: EventId| events.ops()[event.index()];
+        let op = |event: EventId| events.ops()[event.index()].if_it_happens();
         let cells = |event: EventId| self.facts.cells.of_event(event.index(), events.targets()[event.index()]);
         let overlap = || cells(first).start < cells(second).end && cells(second).start < cells(first).end;
         if op(first).conflicts(op(second)) && overlap() {

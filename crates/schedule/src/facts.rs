@@ -11,8 +11,10 @@ use crate::memory::{Initial, Seen};
 use crate::missing::MissingMethods;
 use crate::source::Source;
 use crate::violation::{ScheduleRule, Violation};
+use snag_trace::symbolic::Symbolic;
 use snag_trace::{Cells, EventId, Op, Space, ThreadId, Trace, VarId};
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 /// In place of a thread's next event: it has none left. Larger than every event.
 pub(crate) const DONE: EventId = EventId(u32::MAX);
@@ -49,6 +51,8 @@ pub(crate) struct Facts<'t> {
     pub heap: Option<Heap>,
     /// What must keep its order, if methods are missing.
     pub missing: Option<MissingMethods>,
+    /// Expressions and conditions, looked at when the first check at level `symbolic` comes.
+    symbolic: OnceLock<Symbolic>,
 }
 
 impl<'t> Facts<'t> {
@@ -98,7 +102,13 @@ impl<'t> Facts<'t> {
             enters_needed: if on_barriers { barriers::enters_needed(trace) } else { HashMap::new() },
             heap: (has(Op::Alloc) || has(Op::Free)).then(|| Heap::of(trace, cells)),
             missing: has(Op::MethodBegin).then(|| MissingMethods::of(trace)),
+            symbolic: OnceLock::new(),
         }
+    }
+
+    /// Expressions and conditions.
+    pub fn symbolic(&self) -> &Symbolic {
+        self.symbolic.get_or_init(|| Symbolic::of(self.trace))
     }
 
     /// What a read found in one of its cells, where that is known.

@@ -14,6 +14,7 @@ mod memory;
 mod missing;
 mod schedule;
 mod source;
+mod symbolic;
 mod violation;
 
 pub use checker::Checker;

@@ -56,6 +56,11 @@ impl Locks {
         }
     }
 
+    /// Whether the thread holds the lock for writing.
+    pub fn is_held_by(&self, thread: ThreadId, lock: LockId) -> bool {
+        self.held[lock.index()].0 == thread.0 + 1
+    }
+
     /// The holder gives the lock up for a wait; says how often it held it. What it
     /// also holds for reading it keeps.
     pub fn give_up(&mut self, lock: LockId) -> u32 {

@@ -12,6 +12,7 @@ use crate::facts::{DONE, Facts, NOT_FORKED};
 use crate::locks::Locks;
 use crate::schedule::Level;
 use crate::source::{Source, Sources};
+use crate::symbolic::Values;
 use crate::violation::{ScheduleRule, Violation};
 use snag_trace::{EventId, LockId, Op, Space, ThreadId};
 use std::collections::HashMap;
@@ -37,6 +38,8 @@ pub(crate) struct Machine<'f> {
     waits: Vec<Wait>,
     /// When each notify was executed.
     notified: HashMap<EventId, usize>,
+    /// What everything is worth, at level `symbolic`; then `memory` is not used.
+    values: Option<Box<Values<'f>>>,
 }
 
 /// Where a thread stands.
@@ -71,23 +74,36 @@ struct Wait {
 impl<'f> Machine<'f> {
     /// Before the first event.
     pub fn new(facts: &'f Facts<'f>, level: Level) -> Machine<'f> {
+        Machine::diverging(facts, level, Vec::new())
+    }
+
+    /// The same for a schedule in which some branches go the other way, which they do only at level `symbolic`.
+    pub fn diverging(facts: &'f Facts<'f>, level: Level, diverging: Vec<EventId>) -> Machine<'f> {
         let tables = &facts.trace.tables;
         let start = |(&first, fork): (&EventId, &Option<EventId>)| Thread {
             next: if fork.is_some() { NOT_FORKED } else { first },
             misread: None,
         };
+        // Without branches every read counts, unless expressions say what depends on it.
+        let level = match level {
+            Level::Control if !facts.has_branches => Level::Value,
+            Level::Symbolic if !facts.has_branches && facts.symbolic().is_empty() => Level::Value,
+            level => level,
+        };
+        let values = (level == Level::Symbolic).then(|| Box::new(Values::new(facts, diverging)));
         Machine {
             facts,
-            level: if level == Level::Control && !facts.has_branches { Level::Value } else { level },
+            level,
             steps: 0,
             threads: facts.first.iter().zip(&facts.fork).map(start).collect(),
-            simple_memory: facts.heap.is_none() && facts.cells.are_variables(),
-            memory: Sources::new(facts.cells.count()),
+            simple_memory: facts.heap.is_none() && facts.cells.are_variables() && values.is_none(),
+            memory: Sources::new(if values.is_none() { facts.cells.count() } else { 0 }),
             locks: Locks::new(tables.lock_count(), facts.has_read_locks),
             semaphores: facts.semaphores.clone(),
             entered: vec![0; tables.names(Space::Barrier).len()],
             waits: vec![Wait::default(); tables.thread_count()],
             notified: HashMap::new(),
+            values,
         }
     }
 
@@ -113,6 +129,9 @@ impl<'f> Machine<'f> {
         let op = events.ops()[index];
         if let Some(misread) = state.misread {
             self.go_on(misread, op, id)?;
+        }
+        if let Some(values) = &self.values {
+            values.is_on_its_side(id, thread, op)?;
         }
         if facts.missing.is_some() {
             self.missing_methods(id)?;
@@ -175,11 +194,79 @@ impl<'f> Machine<'f> {
             }
             Op::BarrierLeave => self.barrier(id, target as usize, ScheduleRule::BarrierLeftEarly)?,
             Op::Free => self.lives(id)?,
-            Op::Alloc | Op::Begin | Op::End | Op::MethodBegin | Op::MethodEnd | Op::Branch | Op::Let | Op::Mark => {}
-            op if op.on_other_side() => {}
+            Op::Branch => {
+                if let Some(values) = &mut self.values {
+                    values.branch(id, thread)?;
+                }
+            }
+            Op::Let => {
+                if let Some(values) = &mut self.values {
+                    values.define(id)?;
+                }
+            }
+            Op::MethodBegin => {
+                if let Some(values) = &self.values {
+                    values.has_not_strayed(id, thread)?;
+                }
+            }
+            Op::Alloc | Op::Begin | Op::End | Op::MethodEnd | Op::Mark => {}
+            op if op.on_other_side() => self.other_side(id, op, thread, target)?,
             _ => unreachable!("executed by the caller"),
         }
         Ok(())
+    }
+
+    /// An event of the other side of a branch: if the branch went there it happens, else it means nothing.
+    fn other_side(&mut self, id: EventId, op: Op, thread: ThreadId, target: u32) -> Check {
+        let Some(values) = self.values.as_mut().filter(|values| values.diverged(thread).is_some()) else {
+            return Ok(());
+        };
+        match op {
+            Op::OtherLet => values.define(id),
+            Op::OtherBranch => values.branch_on_other_side(id),
+            Op::OtherRead => {
+                values.read_on_other_side(id, target);
+                self.lives(id)
+            }
+            Op::OtherWrite => {
+                values.write(id, thread, target)?;
+                self.lives(id)
+            }
+            Op::OtherAcquire => {
+                self.free_to_acquire(id, thread, LockId(target), true)?;
+                let lock = LockId(target);
+                if self.locks.is_held_by(thread, lock) && self.facts.trace.tables.lock_is_plain(lock) {
+                    return Err(self.lock_held(id, lock, thread));
+                }
+                self.locks.acquire(thread, lock, 1);
+                Ok(())
+            }
+            _ => {
+                if !self.locks.is_held_by(thread, LockId(target)) {
+                    let detail = format!("{} releases a lock that its thread does not hold", self.facts.text(id));
+                    return Err(Violation::new(ScheduleRule::NotHeld, id, detail));
+                }
+                self.locks.release(LockId(target));
+                Ok(())
+            }
+        }
+    }
+
+    /// The values that the reads of the schedule took are those that the witness says.
+    pub fn took(&self, said: &[(EventId, i64)]) -> Check {
+        self.values.as_ref().map_or(Ok(()), |values| values.took(said))
+    }
+
+    /// The values that the reads of the schedule took.
+    pub fn into_taken(self) -> Vec<(EventId, i64)> {
+        self.values.map_or_else(Vec::new, |values| values.taken)
+    }
+
+    /// Every branch that was to go the other way has done so.
+    pub fn all_diverged(&self) -> Check {
+        let Some(branch) = self.values.as_ref().and_then(|values| values.not_diverged()) else { return Ok(()) };
+        let detail = format!("{} is to go the other way but is not part of the schedule", self.facts.text(branch));
+        Err(Violation::new(ScheduleRule::DoesNotDiverge, branch, detail))
     }
 
     // Reads and writes.
@@ -201,6 +288,10 @@ impl<'f> Machine<'f> {
         if self.facts.heap.is_some() {
             self.lives(id)?;
         }
+        if let Some(values) = &mut self.values {
+            values.read(id, thread, target);
+            return Ok(());
+        }
         let cells = self.facts.cells.of_event(id.index(), target);
         for (cell, &seen) in cells.clone().zip(self.facts.seen.by(id.index(), cells.len())) {
             let found = self.memory.get(cell);
@@ -215,6 +306,9 @@ impl<'f> Machine<'f> {
     fn write(&mut self, id: EventId, thread: ThreadId, target: u32) -> Check {
         if self.facts.heap.is_some() {
             self.lives(id)?;
+        }
+        if let Some(values) = &mut self.values {
+            return values.write(id, thread, target);
         }
         let known = self.threads[thread.index()].misread.is_none();
         let source = if known { Source::write(id) } else { Source::UNKNOWN };
@@ -270,7 +364,7 @@ impl<'f> Machine<'f> {
         let rule = match self.level {
             _ if found == Source::UNKNOWN => ScheduleRule::UnknownValue,
             Level::Writer => ScheduleRule::OtherWrite,
-            Level::Value | Level::Control => ScheduleRule::OtherValue,
+            Level::Value | Level::Control | Level::Symbolic => ScheduleRule::OtherValue,
         };
         let value = |value: Option<u64>| value.map_or("unknown".to_owned(), |value| (value as i64).to_string());
         let source = |source: Source| match source.event() {
@@ -337,6 +431,12 @@ impl<'f> Machine<'f> {
     fn join(&self, id: EventId, child: ThreadId) -> Check {
         if let Some(fork) = self.missing_fork(child) {
             return Err(self.too_early(id, fork, ScheduleRule::EarlyJoin));
+        }
+        if let Some(branch) = self.values.as_ref().and_then(|values| values.diverged(child)) {
+            let (text, branch) = (self.facts.text(id), self.facts.text(branch));
+            let detail =
+                format!("{text} comes after {branch}, which went the other way: its thread may not have ended");
+            return Err(Violation::new(ScheduleRule::EarlyJoin, id, detail));
         }
         match self.threads[child.index()].next {
             DONE => self.follows(id, child),
@@ -415,7 +515,7 @@ impl<'f> Machine<'f> {
         let thread = self.facts.trace.thread_of(id);
         let next = self.threads[thread.index()].next;
         if next == id {
-            return Ok(());
+            return self.can_happen(id, thread);
         }
         if let Some(fork) = self.missing_fork(thread) {
             return Err(self.too_early(id, fork, ScheduleRule::NotForked));
@@ -427,10 +527,28 @@ impl<'f> Machine<'f> {
         Err(self.too_early(id, next, ScheduleRule::NotNextEvent))
     }
 
+    /// The event is on the side of the last branch that the thread has taken.
+    fn can_happen(&self, id: EventId, thread: ThreadId) -> Check {
+        let op = self.facts.trace.events.ops()[id.index()];
+        match &self.values {
+            Some(values) => values.can_happen(id, thread, op),
+            None if op.on_other_side() => {
+                let detail = format!("{} happens only at level symbolic", self.facts.text(id));
+                Err(Violation::new(ScheduleRule::DoesNotHappen, id, detail))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A racing event has a value to write, if it writes one.
+    pub fn is_defined(&self, id: EventId) -> Check {
+        self.values.as_ref().map_or(Ok(()), |values| values.is_defined(id))
+    }
+
     /// One of `others` holds the lock that `id` wants, in a way that keeps `id` waiting.
     pub fn is_blocked(&self, id: EventId, others: &[EventId]) -> Check {
         let event = self.facts.trace.event(id);
-        let (lock, to_write) = match event.op {
+        let (lock, to_write) = match event.op.if_it_happens() {
             Op::Acquire => (LockId(event.target), true),
             Op::ReadAcquire => (LockId(event.target), false),
             Op::WaitEnd => (LockId(event.aux), true),

@@ -11,15 +11,22 @@ pub enum Level {
     Value,
     /// Only reads that a branch follows have to.
     Control,
+    /// No read has to, if every branch still goes where it went; or the last one of a thread the other way, where the
+    /// trace says what happens then.
+    Symbolic,
 }
 
 impl Level {
+    /// Every level, from the strictest on.
+    pub const ALL: [Level; 4] = [Level::Writer, Level::Value, Level::Control, Level::Symbolic];
+
     /// The word for it on the command line and in machine output.
     pub fn word(self) -> &'static str {
         match self {
             Level::Writer => "writer",
             Level::Value => "value",
             Level::Control => "control",
+            Level::Symbolic => "symbolic",
         }
     }
 }
@@ -34,10 +41,7 @@ impl FromStr for Level {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Level, String> {
-        [Level::Writer, Level::Value, Level::Control]
-            .into_iter()
-            .find(|level| level.word() == word)
-            .ok_or_else(|| format!("unknown level '{word}'"))
+        Level::ALL.into_iter().find(|level| level.word() == word).ok_or_else(|| format!("unknown level '{word}'"))
     }
 }
 

@@ -45,6 +45,24 @@ pub enum ScheduleRule {
     OtherValue,
     /// A kept read sees no write of a thread that has read something else (level `control`).
     UnknownValue,
+    /// A branch goes the way it went (level `symbolic`).
+    OtherOutcome,
+    /// What a branch depends on is known (level `symbolic`).
+    UnknownOutcome,
+    /// A diverging branch goes the other way, once, and says where that leads (level `symbolic`).
+    DoesNotDiverge,
+    /// A thread that took the other side of a branch does only what the trace says about that side.
+    BeyondOtherSide,
+    /// The conditions of the other side of a branch are true.
+    OtherSideUnknown,
+    /// What happens on the other side of a branch happens only if the branch goes there.
+    DoesNotHappen,
+    /// A lock that the other side of a branch releases is held.
+    NotHeld,
+    /// Every expression has a value where it is computed (level `symbolic`).
+    UndefinedValue,
+    /// A witness gives the value that every read takes (level `symbolic`).
+    OtherReads,
     /// The events that a witness leads up to belong to different threads.
     SameThread,
     /// Racing events conflict.
@@ -63,7 +81,7 @@ pub enum ScheduleRule {
 
 impl ScheduleRule {
     /// Every rule.
-    pub const ALL: [ScheduleRule; 25] = [
+    pub const ALL: [ScheduleRule; 34] = [
         ScheduleRule::UnknownEvent,
         ScheduleRule::EventTwice,
         ScheduleRule::ThreadOrder,
@@ -82,6 +100,15 @@ impl ScheduleRule {
         ScheduleRule::OtherWrite,
         ScheduleRule::OtherValue,
         ScheduleRule::UnknownValue,
+        ScheduleRule::OtherOutcome,
+        ScheduleRule::UnknownOutcome,
+        ScheduleRule::DoesNotDiverge,
+        ScheduleRule::BeyondOtherSide,
+        ScheduleRule::OtherSideUnknown,
+        ScheduleRule::DoesNotHappen,
+        ScheduleRule::NotHeld,
+        ScheduleRule::UndefinedValue,
+        ScheduleRule::OtherReads,
         ScheduleRule::SameThread,
         ScheduleRule::NoConflict,
         ScheduleRule::AlreadyHappened,
@@ -90,6 +117,22 @@ impl ScheduleRule {
         ScheduleRule::NotAnAcquire,
         ScheduleRule::NotBlocked,
     ];
+
+    /// Whether only witnesses at level `symbolic` can break it.
+    pub fn is_symbolic(self) -> bool {
+        matches!(
+            self,
+            ScheduleRule::OtherOutcome
+                | ScheduleRule::UnknownOutcome
+                | ScheduleRule::DoesNotDiverge
+                | ScheduleRule::BeyondOtherSide
+                | ScheduleRule::OtherSideUnknown
+                | ScheduleRule::DoesNotHappen
+                | ScheduleRule::NotHeld
+                | ScheduleRule::UndefinedValue
+                | ScheduleRule::OtherReads
+        )
+    }
 
     /// The rule as a sentence.
     pub fn text(self) -> &'static str {
@@ -112,6 +155,15 @@ impl ScheduleRule {
             ScheduleRule::OtherWrite => "a kept read sees the write that it saw",
             ScheduleRule::OtherValue => "a kept read sees the value that it saw",
             ScheduleRule::UnknownValue => "a kept read sees no write of a thread that has read something else",
+            ScheduleRule::OtherOutcome => "a branch goes the way it went",
+            ScheduleRule::UnknownOutcome => "what a branch depends on is known",
+            ScheduleRule::DoesNotDiverge => "a diverging branch has a condition that makes it go the other way",
+            ScheduleRule::BeyondOtherSide => "a thread does nothing beyond the other side of its branch",
+            ScheduleRule::OtherSideUnknown => "the conditions of the other side of a branch are true",
+            ScheduleRule::DoesNotHappen => "the other side of a branch happens only if the branch goes there",
+            ScheduleRule::NotHeld => "a lock that is released is held",
+            ScheduleRule::UndefinedValue => "an expression has a value where it is computed",
+            ScheduleRule::OtherReads => "a witness gives the value that every read takes, in order",
             ScheduleRule::SameThread => "the events that a witness leads up to belong to different threads",
             ScheduleRule::NoConflict => "racing events conflict",
             ScheduleRule::AlreadyHappened => "the events that a witness leads up to are not part of the schedule",

@@ -375,7 +375,8 @@ fn checker_and_reference_agree() {
     }
     println!("accepted {accepted:?}, refused {refused:?}");
     assert!(accepted.iter().zip([5000, 1000, 50]).all(|(count, least)| *count >= least));
-    // Event numbers here are never out of range.
-    assert_eq!(refused.len(), ScheduleRule::ALL.len() - 1);
+    // Event numbers here are never out of range, and the rules of level `symbolic` have tests of their own.
+    let symbolic = ScheduleRule::ALL.iter().filter(|rule| rule.is_symbolic()).count();
+    assert_eq!(refused.len(), ScheduleRule::ALL.len() - 1 - symbolic);
     assert!(refused.values().all(|&count| count >= 5));
 }

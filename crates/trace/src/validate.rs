@@ -507,6 +507,10 @@ impl Validator {
             let what = event.op.word();
             return Err((Rule::BadExpression, format!("'{what}' has no expression, and nothing else says its value")));
         }
+        let accesses = matches!(event.op, Op::OtherRead | Op::OtherWrite);
+        if accesses && self.heap.used {
+            self.heap.access(VarId(event.target), tables)?;
+        }
         self.symbolic.event(number, event, tables)
     }
 
