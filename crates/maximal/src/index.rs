@@ -63,7 +63,9 @@ impl<'t> Index<'t> {
     pub fn until(trace: &'t Trace, cells: &'t Cells, level: Level, stop: &dyn Fn() -> bool) -> Index<'t> {
         let ops = Ops::of(trace.events.ops());
         let level = match level {
-            Level::Control if !ops.any(&[Op::Branch]) => Level::Value,
+            Level::Control | Level::Symbolic if !ops.any(&[Op::Branch]) => Level::Value,
+            // This engine knows no expressions; every schedule of `control` is one of `symbolic`.
+            Level::Symbolic => Level::Control,
             level => level,
         };
         let threads = Threads::of(trace);

@@ -108,8 +108,12 @@ fn engine_parser() -> impl TypedValueParser<Value = Engine> {
 
 fn level_parser() -> impl TypedValueParser<Value = Level> {
     let here = [Level::Writer, Level::Value, Level::Control].map(|level| PossibleValue::new(level.word()));
-    PossibleValuesParser::new(here.into_iter().chain([PossibleValue::new("symbolic").hide(true)]))
-        .try_map(|word| word.parse::<Level>().map_err(|_| "this level is not available in this version"))
+    PossibleValuesParser::new(here.into_iter().chain([PossibleValue::new("symbolic").hide(true)])).try_map(|word| {
+        word.parse::<Level>()
+            .ok()
+            .filter(|&level| level < Level::Symbolic)
+            .ok_or("this level is not available in this version")
+    })
 }
 
 fn solver_parser() -> impl TypedValueParser<Value = Backend> {

@@ -345,7 +345,7 @@ mod tests {
             ("(shl a 64)", "shift"),
             ("(shr s 32)", "shift"),
             ("(shl a -1)", "shift"),
-            (&"(* n n n n n n n n n n n n n n n n n n n n n n n n n n n n n n n n n n n n n n n)", "too large"),
+            ("(* n n n n n n n n n n n n n n n n n n n n n n n n n n n n n n n n n n n n n n n)", "too large"),
         ] {
             let found = value(text).unwrap();
             assert!(found.contains(why), "{text}: {found}");
