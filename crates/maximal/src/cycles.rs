@@ -6,15 +6,13 @@
 //! threads that hold no lock in common (guards) and with readers not in each other's way. Only smallest cycles count: no
 //! member waits for another one but the next.
 //!
-//! Cost: what the must order leaves open; [`MOST_STEPS`] for each acquire bound it where threads hardly meet.
+//! Cost: what the must order leaves open. Where threads hardly meet that can be much; the caller may bound the steps.
 
 use crate::index::Index;
 use crate::sections::{HeldId, Hold};
 use snag_trace::{EventId, LockId, Op};
 use std::collections::{HashMap, HashSet};
 
-/// So many acquires are looked at for each earliest one.
-const MOST_STEPS: usize = 20_000;
 /// So many earliest acquires make a task.
 const TASK: usize = 16;
 
@@ -65,6 +63,11 @@ impl<'i, 't> Cycles<'i, 't> {
         self.acquires.len().div_ceil(TASK)
     }
 
+    /// How many acquires a task follows.
+    pub fn size(&self, task: usize) -> usize {
+        TASK.min(self.acquires.len() - task * TASK)
+    }
+
     /// The locks that these acquires want, sorted.
     pub fn locks(&self, events: &[EventId]) -> Vec<LockId> {
         let wanted = |&event: &EventId| {
@@ -76,19 +79,21 @@ impl<'i, 't> Cycles<'i, 't> {
         locks
     }
 
-    /// Visits the sets of acquires of a task. False if there were too many, or the visitor had enough.
-    pub fn visit(&self, task: usize, visit: &mut Visit) -> bool {
-        let last = self.acquires.len().min((task + 1) * TASK);
-        let mut complete = true;
-        for start in task * TASK..last {
-            let mut walk = Walk { cycles: self, path: vec![start as u32], steps: 0, enough: false };
+    /// Visits the sets of acquires of a task, looking at no more than `most_steps` acquires for each earliest one. For how many
+    /// of its acquires not all sets were visited: there were too many, or the visitor had enough.
+    pub fn visit(&self, task: usize, most_steps: usize, visit: &mut Visit) -> usize {
+        let (first, count) = (task * TASK, self.size(task));
+        let mut cut_short = 0;
+        for number in 0..count {
+            let path = vec![(first + number) as u32];
+            let mut walk = Walk { cycles: self, path, steps: 0, most_steps, enough: false };
             walk.extend(visit);
-            complete &= walk.steps <= MOST_STEPS;
             if walk.enough {
-                return false;
+                return cut_short + count - number;
             }
+            cut_short += (walk.steps > most_steps) as usize;
         }
-        complete
+        cut_short
     }
 
     fn get(&self, number: u32) -> &Acquire {
@@ -117,6 +122,7 @@ struct Walk<'c, 'i, 't> {
     cycles: &'c Cycles<'i, 't>,
     path: Vec<u32>,
     steps: usize,
+    most_steps: usize,
     /// The visitor had enough.
     enough: bool,
 }
@@ -135,7 +141,7 @@ impl Walk<'_, '_, '_> {
                 }
                 for &next in self.open(last, *thread, list) {
                     self.steps += 1;
-                    if self.enough || self.steps > MOST_STEPS {
+                    if self.enough || self.steps > self.most_steps {
                         return;
                     }
                     // Held in both ways, it is in two lists.

@@ -164,9 +164,9 @@ impl Order {
         let (low, high) = (self.place[to.index()], self.place[from.index()]);
         let mut forward = std::mem::take(&mut self.forward);
         let mut backward = std::mem::take(&mut self.backward);
-        let cycle = self.reach_forward(to, from, high, &mut forward);
+        let cycle = self.reach::<true>(to, Some(from), high, &mut forward);
         if !cycle {
-            self.reach_backward(from, low, &mut backward);
+            self.reach::<false>(from, None, low, &mut backward);
             forward.sort_unstable_by_key(|node| self.place[node.index()]);
             backward.sort_unstable_by_key(|node| self.place[node.index()]);
             let mut places: Vec<u32> = backward.iter().chain(&forward).map(|node| self.place[node.index()]).collect();
@@ -186,8 +186,16 @@ impl Order {
         }
     }
 
-    /// Visits what can be reached from a node up to a place. True if that includes `goal`.
-    fn reach_forward(&mut self, start: Node, goal: Node, high: u32, visited: &mut Vec<Node>) -> bool {
+    /// Visits what can be reached from a node, forwards or backwards, up to a place. True if that includes `goal`.
+    fn reach<const FORWARD: bool>(
+        &mut self,
+        start: Node,
+        goal: Option<Node>,
+        limit: u32,
+        visited: &mut Vec<Node>,
+    ) -> bool {
+        let (chain, edges) = if FORWARD { (&self.next, &self.out) } else { (&self.previous, &self.into) };
+        let within = |place: u32| if FORWARD { place <= limit } else { place >= limit };
         self.search += 1;
         visited.clear();
         visited.push(start);
@@ -196,12 +204,12 @@ impl Order {
         while at < visited.len() {
             let node = visited[at];
             at += 1;
-            let chain = self.next[node.index()].map(|next| (next, None));
-            for (next, by) in chain.into_iter().chain(self.out[node.index()].iter().copied()) {
-                if self.visited[next.index()] != self.search && self.place[next.index()] <= high {
+            let neighbour = chain[node.index()].map(|next| (next, None));
+            for (next, by) in neighbour.into_iter().chain(edges[node.index()].iter().copied()) {
+                if self.visited[next.index()] != self.search && within(self.place[next.index()]) {
                     self.visited[next.index()] = self.search;
                     self.came_by[next.index()] = (node, by);
-                    if next == goal {
+                    if Some(next) == goal {
                         return true;
                     }
                     visited.push(next);
@@ -209,27 +217,6 @@ impl Order {
             }
         }
         false
-    }
-
-    /// Visits what a node can be reached from, down to a place.
-    fn reach_backward(&mut self, start: Node, low: u32, visited: &mut Vec<Node>) {
-        self.search += 1;
-        visited.clear();
-        visited.push(start);
-        self.visited[start.index()] = self.search;
-        let mut at = 0;
-        while at < visited.len() {
-            let node = visited[at];
-            at += 1;
-            let chain = self.previous[node.index()].map(|previous| (previous, None));
-            for (previous, by) in chain.into_iter().chain(self.into[node.index()].iter().copied()) {
-                if self.visited[previous.index()] != self.search && self.place[previous.index()] >= low {
-                    self.visited[previous.index()] = self.search;
-                    self.came_by[previous.index()] = (node, by);
-                    visited.push(previous);
-                }
-            }
-        }
     }
 
     /// The literals on the way on which the last searches came from `start` to `node`.

@@ -142,6 +142,12 @@ impl<'i, 't> Pairs<'i, 't> {
         })
     }
 
+    /// Two accesses at the locations of a task, which need not be a pair of it.
+    pub fn sample(&self, task: &Task) -> (EventId, EventId) {
+        let (a, b) = task.groups[0];
+        (self.groups[a as usize].events[0], self.groups[b as usize].events[0])
+    }
+
     /// Where the window of an event begins and ends, if there are windows.
     pub fn window_of(&self, event: EventId) -> Option<(EventId, EventId)> {
         let size = self.window?;

@@ -108,7 +108,7 @@ fn deadlocks_are_exactly_those_of_the_oracle() {
             let mut found = BTreeSet::new();
             let mut problem = None;
             let complete = (0..cycles.tasks()).all(|task| {
-                cycles.visit(task, &mut |set| {
+                cycles.visit(task, usize::MAX, &mut |set| {
                     match queries.ask(set).0 {
                         Answer::Possible(schedule) => {
                             if let Err(why) = checker.check_deadlock(schedule.iter(trace), set, level) {
@@ -122,7 +122,7 @@ fn deadlocks_are_exactly_those_of_the_oracle() {
                         Answer::Unknown(why) => problem = Some(format!("{set:?}: {why:?}")),
                     }
                     problem.is_none()
-                })
+                }) == 0
             });
             if let Some(problem) = problem {
                 return Err(problem);

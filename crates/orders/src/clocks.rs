@@ -239,13 +239,18 @@ impl Clocks {
             }
             None => self.start(child),
         };
+        self.inherit(parent, slot, time);
+        slot
+    }
+
+    /// The thread of a slot begins with what its parent knows at `time`.
+    fn inherit(&mut self, parent: Slot, slot: Slot, time: Time) {
         let row = self.new_row();
         self.max_into(row, self.current[parent as usize]);
         self.set(row, parent, time);
         self.set(row, slot, SELF);
         self.current[slot as usize] = row;
         self.shared[slot as usize] = false;
-        slot
     }
 
     /// The thread has no more events; its last one was before `time`. Its slot

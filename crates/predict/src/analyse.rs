@@ -5,7 +5,7 @@
 //! which has the last word. What it refuses, or what there was no time for, is
 //! at most a candidate.
 
-use crate::analysis::{Analysis, Candidate, Engine, EngineReport, Options, Progress, Race};
+use crate::analysis::{Analysis, Candidate, Engine, EngineReport, Options, Progress, Race, Subject};
 use crate::held::held_locks;
 use crate::maximal::key;
 use crate::memory::peak_memory;
@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 
 /// After the budget is used up or the user interrupts, what was found may still be proved for this long.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// What is said of findings beyond `--max-races`.
+pub(crate) const TOO_MANY: &str = "beyond --max-races";
 
 /// Runs the engines over a trace and proves what they find.
 pub fn analyse(trace: &Trace, options: &Options, progress: &dyn Progress) -> Analysis {
@@ -87,10 +90,14 @@ impl<'a> Work<'a> {
         let first_pass = started.elapsed();
         let location_pairs = self.location_pairs(&found);
         let mut complete = found.complete;
+        let unread = self.trace.len().saturating_sub(warnings.done);
+        self.analysis.leave(engine, Subject::Event, "not looked at in time", unread);
         if self.options.prove && !found.pairs.is_empty() {
             // The earliest ones, which have the shortest schedules.
             let most = self.options.max_races;
             complete &= found.pairs.len() <= most;
+            let more = found.pairs.len().saturating_sub(most);
+            self.analysis.leave(engine, Subject::LocationPair, TOO_MANY, more);
             found.pairs.sort_by_key(|pair| (pair.second, pair.first));
             found.pairs.truncate(most);
             let claims = match order {
@@ -266,7 +273,10 @@ impl<'a> Work<'a> {
                     continue;
                 }
                 (Some(Err(reason)), _) => reason,
-                _ => "not checked in time".to_owned(),
+                _ => {
+                    self.analysis.leave(engine, Subject::LocationPair, "not checked in time", 1);
+                    "not checked in time".to_owned()
+                }
             };
             if self.options.candidates {
                 let candidate = Candidate { engine, first, second, locks_first, locks_second, count, reason };

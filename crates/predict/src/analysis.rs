@@ -215,6 +215,54 @@ pub struct EngineReport {
     pub reduction: Option<Reduction>,
 }
 
+/// What an engine has left open, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Left {
+    /// Which engine.
+    pub engine: Engine,
+    /// What is counted.
+    pub what: Subject,
+    /// In a few words.
+    pub reason: String,
+    /// How many.
+    pub count: u64,
+}
+
+/// What a question is about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Subject {
+    /// Events that were not looked at.
+    Event,
+    /// Two locations that may race.
+    LocationPair,
+    /// Acquires that may wait for each other.
+    Cycle,
+    /// An acquire that may be part of cycles, not all of which were looked at.
+    Acquire,
+}
+
+impl Subject {
+    /// One of them, in words.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Subject::Event => "event",
+            Subject::LocationPair => "pair of locations",
+            Subject::Cycle => "cycle of locks",
+            Subject::Acquire => "nested acquire",
+        }
+    }
+
+    /// Several of them.
+    pub fn nouns(self) -> &'static str {
+        match self {
+            Subject::Event => "events",
+            Subject::LocationPair => "pairs of locations",
+            Subject::Cycle => "cycles of locks",
+            Subject::Acquire => "nested acquires",
+        }
+    }
+}
+
 /// How CP and WCP went about a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reduction {
@@ -235,4 +283,21 @@ pub struct Analysis {
     pub deadlocks: Vec<Deadlock>,
     /// What was not proved, if asked for.
     pub candidates: Vec<Candidate>,
+    /// What engines that were cut short have left open.
+    pub left: Vec<Left>,
+}
+
+impl Analysis {
+    /// Notes that an engine has left something open.
+    pub(crate) fn leave(&mut self, engine: Engine, what: Subject, reason: &str, count: usize) {
+        if count == 0 {
+            return;
+        }
+        let known =
+            self.left.iter_mut().find(|left| (left.engine, left.what) == (engine, what) && left.reason == reason);
+        match known {
+            Some(left) => left.count += count as u64,
+            None => self.left.push(Left { engine, what, reason: reason.to_owned(), count: count as u64 }),
+        }
+    }
 }

@@ -4,8 +4,8 @@
 //! first one, nothing. What SHB has at the same two locations is proved by its clocks; the rest is
 //! for the maximal engine to decide.
 
-use crate::analyse::Work;
-use crate::analysis::{Engine, EngineReport, Reduction};
+use crate::analyse::{TOO_MANY, Work};
+use crate::analysis::{Engine, EngineReport, Reduction, Subject};
 use crate::memory::peak_memory;
 use snag_orders::Limits;
 use snag_orders::causal::{self, Relation, Settings};
@@ -32,9 +32,15 @@ impl Work<'_> {
         let first_pass = started.elapsed();
         let location_pairs = self.location_pairs(&races.found);
         let mut complete = races.found.complete;
+        let unread = self.trace.len().saturating_sub(races.warnings.done);
+        if !complete {
+            self.analysis.leave(engine, Subject::Event, "not looked at in time", unread);
+        }
         if options.prove && !races.found.pairs.is_empty() {
             let pairs = &mut races.found.pairs;
             complete &= pairs.len() <= options.max_races;
+            let more = pairs.len().saturating_sub(options.max_races);
+            self.analysis.leave(engine, Subject::LocationPair, TOO_MANY, more);
             pairs.sort_by_key(|pair| (pair.second, pair.first));
             pairs.truncate(options.max_races);
             let mut claims = self.claims_by_shb(engine, races.found, "no schedule was found that shows it");

@@ -13,7 +13,9 @@ mod memory;
 mod settle;
 
 pub use analyse::analyse;
-pub use analysis::{Analysis, Candidate, Deadlock, Engine, EngineReport, Options, Progress, Quiet, Race, Reduction};
+pub use analysis::{
+    Analysis, Candidate, Deadlock, Engine, EngineReport, Left, Options, Progress, Quiet, Race, Reduction, Subject,
+};
 pub use held::held_locks;
 pub use memory::peak_memory;
 pub use snag_maximal::Backend;

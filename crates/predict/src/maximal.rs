@@ -3,8 +3,8 @@
 //! The questions about one pair of locations are asked one after the other until the first proof; those about
 //! different ones on all cores.
 
-use crate::analyse::{Claim, Work, late};
-use crate::analysis::{Deadlock, Engine, EngineReport};
+use crate::analyse::{Claim, TOO_MANY, Work, late};
+use crate::analysis::{Deadlock, Engine, EngineReport, Subject};
 use crate::memory::peak_memory;
 use snag_maximal::{Answer, Cycles, Index, Limits, Pairs, Queries, Stage, Undecided};
 use snag_orders::{Found, LocationPair};
@@ -18,9 +18,17 @@ use std::time::{Duration, Instant};
 /// How often the budget and the user are asked while questions are answered.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// After so many pairs of events at the same two locations that only a search could refute, the others are not asked
-/// about: where threads keep out of each other's way by means of their own, all are refuted, and there may be millions.
+/// Within a budget, after so many pairs of events at the same two locations that only a search could refute, the others
+/// are not asked about: where threads keep out of each other's way by means of their own, all are refuted, there may be
+/// millions of them, and other locations deserve their share of the time.
 const MOST_REFUTED: usize = 5_000;
+
+/// Within a budget, so many steps are taken for each acquire in the search for cycles.
+const MOST_STEPS: usize = 20_000;
+
+/// What is said of questions that came too late.
+const NOT_ASKED: &str = "not asked about in time";
+const NOT_DECIDED: &str = "not decided in time";
 
 /// What was found, and what could not be decided.
 #[derive(Default)]
@@ -28,6 +36,8 @@ struct Answers {
     races: Vec<(EventId, EventId, Schedule)>,
     deadlocks: Vec<(Vec<EventId>, Schedule)>,
     undecided: Vec<(EventId, EventId, String)>,
+    /// What else was left open, and how many of it.
+    left: Vec<(Subject, String, usize)>,
     /// Everything was asked and answered.
     complete: bool,
 }
@@ -66,7 +76,10 @@ impl Work<'_> {
         let set_up = started.elapsed();
         let checker = Checker::new(self.trace, self.cells);
         let answers = self.ask(engine, level, &index, &pairs, &cycles, &checker, proved);
-        let Answers { races, deadlocks, undecided, complete } = answers;
+        let Answers { races, deadlocks, undecided, left, complete } = answers;
+        for (what, reason, count) in left {
+            self.analysis.leave(engine, what, &reason, count);
+        }
         let seconds: HashSet<EventId> = races.iter().map(|race| race.1).collect();
         let mut claims = Vec::new();
         let mut verdicts = Vec::new();
@@ -76,6 +89,7 @@ impl Work<'_> {
         }
         let keys: HashSet<_> = claims.iter().map(|claim| Found::key(self.trace, &claim.pair)).collect();
         for (first, second, reason) in undecided {
+            self.analysis.leave(engine, Subject::LocationPair, &reason, 1);
             claims.push(Claim { pair: LocationPair { first, second, count: 1 }, proposal: Err(reason.clone()) });
             verdicts.push(Some(Err(reason)));
         }
@@ -98,6 +112,7 @@ impl Work<'_> {
 
     /// There was no time left for this engine.
     fn not_begun(&mut self, engine: Engine, beyond: Option<Engine>) {
+        self.analysis.leave(engine, Subject::Event, "not looked at in time", self.trace.len());
         self.analysis.engines.push(EngineReport {
             engine,
             beyond,
@@ -144,6 +159,7 @@ impl Work<'_> {
             proved,
             all_pairs: options.all_pairs,
             most: options.max_races,
+            within_budget: options.budget.is_some(),
             found: AtomicUsize::new(0),
             next: AtomicUsize::new(0),
             stop: &stop,
@@ -198,6 +214,8 @@ struct Asking<'a, 'i, 't> {
     all_pairs: bool,
     /// At most so many races.
     most: usize,
+    /// The time has to be shared out.
+    within_budget: bool,
     found: AtomicUsize,
     next: AtomicUsize,
     stop: &'a AtomicBool,
@@ -208,10 +226,6 @@ struct Asking<'a, 'i, 't> {
 impl Asking<'_, '_, '_> {
     fn next_task(&self, count: usize) -> Option<usize> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        if number < count && self.is_over() {
-            self.file(|answers| answers.complete = false);
-            return None;
-        }
         (number < count).then_some(number)
     }
 
@@ -223,36 +237,53 @@ impl Asking<'_, '_, '_> {
         add(&mut self.answers.lock().expect("no worker panics"));
     }
 
+    /// Something is left open.
+    fn leave(&self, what: Subject, reason: &str, count: usize) {
+        self.file(|answers| {
+            answers.complete = false;
+            match answers.left.iter_mut().find(|left| left.0 == what && left.1 == reason) {
+                Some(left) => left.2 += count,
+                None => answers.left.push((what, reason.to_owned(), count)),
+            }
+        });
+    }
+
     /// Pairs first, then cycles.
     fn task(&self, queries: &mut Queries, number: usize) {
-        let complete = match number.checked_sub(self.pairs.tasks.len()) {
+        let reason = if self.stop.load(Ordering::Relaxed) { NOT_ASKED } else { TOO_MANY };
+        match number.checked_sub(self.pairs.tasks.len()) {
+            None if self.is_over() => {
+                let task = &self.pairs.tasks[number];
+                let (first, second) = self.pairs.sample(task);
+                if self.all_pairs || !self.proved.contains(&key(self.trace, first, second, false)) {
+                    self.leave(Subject::LocationPair, reason, 1);
+                }
+            }
             None => self.pair(queries, number),
+            Some(number) if self.is_over() => self.leave(Subject::Acquire, reason, self.cycles.size(number)),
             Some(number) => self.cycles(queries, number),
-        };
-        if !complete {
-            self.file(|answers| answers.complete = false);
         }
     }
 
-    /// Asks about the pairs of a task until one is proved. False if something was left open.
-    fn pair(&self, queries: &mut Queries, number: usize) -> bool {
+    /// Asks about the pairs of a task until one is proved.
+    fn pair(&self, queries: &mut Queries, number: usize) {
         let task = &self.pairs.tasks[number];
         let every = self.all_pairs || task.is_about_events();
         let mut first_open = None;
         let mut refuted = 0;
         for (first, second) in self.pairs.of_task(task) {
-            if refuted == MOST_REFUTED && !every {
+            if refuted == MOST_REFUTED && self.within_budget && !every {
                 first_open.get_or_insert((first, second, format!("{refuted} pairs of events before it were refuted")));
                 break;
             }
             if self.is_over() {
-                first_open.get_or_insert((first, second, "not asked about in time".to_owned()));
+                first_open.get_or_insert((first, second, NOT_ASKED.to_owned()));
                 break;
             }
             if self.proved.contains(&key(self.trace, first, second, self.all_pairs)) {
                 match every {
                     true => continue,
-                    false => return true,
+                    false => return,
                 }
             }
             if let Some((base, end)) = self.pairs.window_of(first) {
@@ -266,7 +297,7 @@ impl Asking<'_, '_, '_> {
                             self.found.fetch_add(1, Ordering::Relaxed);
                             self.file(|answers| answers.races.push((first, second, schedule)));
                             if !every {
-                                return true;
+                                return;
                             }
                         }
                         Err(why) => {
@@ -277,27 +308,26 @@ impl Asking<'_, '_, '_> {
                 }
                 Answer::Impossible => refuted += (stage == Stage::Search) as usize,
                 Answer::Unknown(Undecided::Stopped) => {
-                    first_open.get_or_insert((first, second, "not decided in time".to_owned()));
+                    first_open.get_or_insert((first, second, NOT_DECIDED.to_owned()));
                 }
                 Answer::Unknown(why) => {
                     first_open.get_or_insert((first, second, format!("not decided: {why:?}")));
                 }
             }
         }
-        match first_open {
-            None => true,
-            Some(open) => {
-                self.file(|answers| answers.undecided.push(open));
-                false
-            }
+        if let Some(open) = first_open {
+            self.file(|answers| {
+                answers.complete = false;
+                answers.undecided.push(open);
+            });
         }
     }
 
     /// Asks about cycles of acquires, except those whose locks or locations are those of a deadlock that was proved
-    /// already. False if something was left open.
-    fn cycles(&self, queries: &mut Queries, number: usize) -> bool {
-        let mut complete = true;
-        let all_visited = self.cycles.visit(number, &mut |pending| {
+    /// already.
+    fn cycles(&self, queries: &mut Queries, number: usize) {
+        let most_steps = if self.within_budget { MOST_STEPS } else { usize::MAX };
+        let cut_short = self.cycles.visit(number, most_steps, &mut |pending| {
             if self.is_over() {
                 return false;
             }
@@ -314,15 +344,19 @@ impl Asking<'_, '_, '_> {
                 Answer::Possible(schedule) => {
                     match self.checker.check_deadlock(schedule.iter(self.trace), pending, self.level) {
                         Ok(()) => self.file_deadlock(pending, schedule),
-                        Err(_) => complete = false,
+                        Err(why) => self.leave(Subject::Cycle, &format!("the schedule found was refused: {why}"), 1),
                     }
                 }
                 Answer::Impossible => {}
-                Answer::Unknown(_) => complete = false,
+                Answer::Unknown(Undecided::Stopped) => self.leave(Subject::Cycle, NOT_DECIDED, 1),
+                Answer::Unknown(why) => self.leave(Subject::Cycle, &format!("not decided: {why:?}"), 1),
             }
             true
         });
-        complete && all_visited
+        if cut_short > 0 {
+            let reason = if self.is_over() { NOT_ASKED } else { "too many cycles for the budget" };
+            self.leave(Subject::Acquire, reason, cut_short);
+        }
     }
 
     /// The locks of a cycle, and its locations where all are known.

@@ -5,7 +5,7 @@
 //! a long trace only the beginning is looked at, up to some way behind the last pair in question.
 
 use crate::analyse::{Claim, Work, late};
-use crate::analysis::{Deadlock, Engine};
+use crate::analysis::{Deadlock, Engine, Subject};
 use snag_maximal::{Answer, Cycles, Index, Limits, Queries};
 use snag_schedule::{Checker, Level, Schedule};
 use snag_trace::{Cells, EventId, LockId, Trace};
@@ -16,6 +16,9 @@ use std::time::Duration;
 
 /// So many events behind the last pair in question a schedule may reach.
 const BEYOND: usize = 100_000;
+
+/// So many steps are taken for each acquire in the search for cycles.
+const MOST_STEPS: usize = 20_000;
 
 /// How often the budget and the user are asked while questions are answered.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -41,13 +44,18 @@ impl Work<'_> {
         let (answers, deadlocks) = self.with_limits(|limits, done| {
             let answers = self.ask_all(&index, &pairs, limits, done);
             let refuted = answers.contains(&Answer::Impossible);
-            let deadlocks = if refuted { deadlocks(&index, trace, cells, level, limits) } else { (Vec::new(), true) };
+            let deadlocks = if refuted { deadlocks(&index, trace, cells, level, limits) } else { (Vec::new(), 0) };
             (answers, deadlocks)
         });
-        let (deadlocks, mut complete) = deadlocks;
+        let (deadlocks, cut_short) = deadlocks;
+        let mut complete = cut_short == 0;
+        self.analysis.leave(engine, Subject::Acquire, "too many cycles of locks", cut_short);
         let deadlocks = self.deadlocks_of(engine, level, end, deadlocks);
         for (claim, answer) in open.iter_mut().zip(answers) {
-            complete &= !matches!(answer, Answer::Unknown(_));
+            if matches!(answer, Answer::Unknown(_)) {
+                complete = false;
+                self.analysis.leave(engine, Subject::LocationPair, "not decided in time", 1);
+            }
             let instead = if deadlocks == 0 { "" } else { "; there is a deadlock instead" };
             claim.proposal = match answer {
                 Answer::Possible(schedule) => Ok(schedule),
@@ -122,16 +130,17 @@ impl Work<'_> {
     }
 }
 
-/// One deadlock for each set of locks, and whether that is all.
-fn deadlocks(index: &Index, trace: &Trace, cells: &Cells, level: Level, limits: &Limits) -> (Vec<Found>, bool) {
+/// One deadlock for each set of locks, and for how many acquires not all was asked or answered.
+fn deadlocks(index: &Index, trace: &Trace, cells: &Cells, level: Level, limits: &Limits) -> (Vec<Found>, usize) {
     let cycles = Cycles::of(index);
     let checker = Checker::new(trace, cells);
     let mut queries = Queries::new(index, limits.clone());
     let mut known: HashSet<Vec<LockId>> = HashSet::new();
     let mut found = Vec::new();
-    let mut complete = true;
+    let mut left = 0;
     for task in 0..cycles.tasks() {
-        complete &= cycles.visit(task, &mut |pending| {
+        let mut open = 0;
+        left += cycles.visit(task, MOST_STEPS, &mut |pending| {
             let locks = cycles.locks(pending);
             if !known.contains(&locks) {
                 match queries.ask(pending).0 {
@@ -142,13 +151,14 @@ fn deadlocks(index: &Index, trace: &Trace, cells: &Cells, level: Level, limits: 
                         found.push((pending.to_vec(), schedule));
                     }
                     Answer::Impossible => {}
-                    _ => complete = false,
+                    _ => open += 1,
                 }
             }
             !is_over(limits)
         });
+        left += open;
     }
-    (found, complete)
+    (found, left)
 }
 
 fn is_over(limits: &Limits) -> bool {

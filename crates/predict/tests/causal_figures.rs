@@ -1,14 +1,14 @@
 //! The figures of the CP paper, with the answers it states. Events from 1.
 
+mod support;
+
 use snag_oracle::{Level, causal, deadlocks, hb_races, races};
 use snag_predict::{Analysis, Engine, Options, Quiet, analyse};
-use snag_trace::std_format::StdReader;
-use snag_trace::{EventId, Trace, TraceReader};
+use snag_trace::{EventId, Trace};
+use support::proved;
 
 fn figure(name: &str) -> Trace {
-    let path = format!("{}/../../examples/cp/{name}.std", env!("CARGO_MANIFEST_DIR"));
-    let file = std::fs::File::open(path).unwrap();
-    TraceReader::new(Box::new(StdReader::new(file)), None).read_all().unwrap().0
+    support::figure(&format!("cp/{name}"))
 }
 
 fn run(trace: &Trace, engine: Engine) -> Analysis {
@@ -16,12 +16,9 @@ fn run(trace: &Trace, engine: Engine) -> Analysis {
     analyse(trace, &options, &Quiet)
 }
 
-/// All pairs an engine reports, proved or not.
+/// All pairs an engine reports, proved or not, in the order of their first events.
 fn reported(trace: &Trace, engine: Engine) -> Vec<(u32, u32)> {
-    let found = run(trace, engine);
-    let races = found.races.iter().map(|r| (r.first.0 + 1, r.second.0 + 1));
-    let candidates = found.candidates.iter().map(|c| (c.first.0 + 1, c.second.0 + 1));
-    let mut all: Vec<(u32, u32)> = races.chain(candidates).collect();
+    let mut all = support::reported(&run(trace, engine));
     all.sort_unstable();
     all
 }
@@ -41,8 +38,7 @@ fn check(name: &str, expected: &[(u32, u32)], truth: &[(u32, u32)], deadlock: bo
     assert_eq!(!deadlocks(&trace, Level::Writer).is_empty(), deadlock, "{name}");
     for engine in [Engine::Cp, Engine::Wcp] {
         let found = run(&trace, engine);
-        let proved: Vec<(u32, u32)> = found.races.iter().map(|r| (r.first.0 + 1, r.second.0 + 1)).collect();
-        assert_eq!(proved, truth, "{name} {engine:?}: what is a race is proved");
+        assert_eq!(proved(&found), truth, "{name} {engine:?}: what is a race is proved");
         assert_eq!(!found.deadlocks.is_empty(), deadlock, "{name} {engine:?}: and a deadlock is");
     }
     trace

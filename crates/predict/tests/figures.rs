@@ -1,37 +1,25 @@
 //! The figures of the SHB paper, with the answers it states. Events from 1.
 
-use snag_predict::{Analysis, Engine, Options, Quiet, analyse};
-use snag_trace::std_format::StdReader;
-use snag_trace::{Trace, TraceReader};
+mod support;
 
-fn figure(name: &str) -> Trace {
-    let path = format!("{}/../../examples/shb/{name}.std", env!("CARGO_MANIFEST_DIR"));
-    let file = std::fs::File::open(path).unwrap();
-    TraceReader::new(Box::new(StdReader::new(file)), None).read_all().unwrap().0
-}
+use snag_predict::{Engine, Options, Quiet, analyse};
+use snag_trace::Trace;
 
-fn run(trace: &Trace, engine: Engine) -> Analysis {
+fn run(trace: &Trace, engine: Engine) -> snag_predict::Analysis {
     let options = Options { engines: vec![engine], candidates: true, ..Options::default() };
     analyse(trace, &options, &Quiet)
 }
 
-/// All pairs an engine reports, proved or not.
 fn reported(trace: &Trace, engine: Engine) -> Vec<(u32, u32)> {
-    let found = run(trace, engine);
-    let races = found.races.iter().map(|r| (r.first.0 + 1, r.second.0 + 1));
-    let candidates = found.candidates.iter().map(|c| (c.first.0 + 1, c.second.0 + 1));
-    let mut all: Vec<(u32, u32)> = races.chain(candidates).collect();
-    all.sort_by_key(|&(a, b)| (b, a));
-    all
+    support::reported(&run(trace, engine))
 }
 
-/// The pairs an engine proves.
 fn proved(trace: &Trace, engine: Engine) -> Vec<(u32, u32)> {
-    run(trace, engine).races.iter().map(|r| (r.first.0 + 1, r.second.0 + 1)).collect()
+    support::proved(&run(trace, engine))
 }
 
 fn check(name: &str, hb: &[(u32, u32)], shb: &[(u32, u32)], fhb: &[(u32, u32)]) {
-    let trace = figure(name);
+    let trace = support::figure(&format!("shb/{name}"));
     for engine in [Engine::Hb, Engine::HbVc] {
         assert_eq!(reported(&trace, engine), hb, "{name} {engine:?}");
         assert_eq!(proved(&trace, engine), shb, "{name}: what HB reports and SHB does not is never proved");

@@ -68,7 +68,7 @@ impl<W: Write> Report for Html<W> {
         for report in &analysis.engines {
             page.paragraph(&text::summary_line(trace, report, analysis))?;
             if !report.complete {
-                page.paragraph(&text::incomplete_line(report))?;
+                page.paragraph(&text::incomplete_line(report, analysis))?;
             }
         }
         for item in suppressed.unwrap_or_default() {

@@ -8,7 +8,7 @@ use crate::emit::Emitter;
 use crate::findings::{Findings, Report, Unread};
 use crate::suppress::Suppressed;
 use crate::{digest, words};
-use snag_predict::{Candidate, Deadlock, EngineReport, Race};
+use snag_predict::{Analysis, Candidate, Deadlock, EngineReport, Race};
 use snag_schedule::Schedule;
 use snag_trace::{EventId, LockId, Trace};
 use std::io::{self, Write};
@@ -48,7 +48,7 @@ impl<W: Write> Report for Json<W> {
         json.integer_at("variables", trace.tables.variable_count() as u64)?;
         json.array_at("engines")?;
         for report in &analysis.engines {
-            engine(json, report)?;
+            engine(json, report, analysis)?;
         }
         json.end()?;
         json.array_at("races")?;
@@ -93,7 +93,7 @@ struct Shown<'a> {
     background: Option<&'a dyn Background>,
 }
 
-fn engine<W: Write>(json: &mut Emitter<W>, report: &EngineReport) -> io::Result<()> {
+fn engine<W: Write>(json: &mut Emitter<W>, report: &EngineReport, analysis: &Analysis) -> io::Result<()> {
     json.object()?;
     json.string_at("name", report.engine.name())?;
     json.float_at("seconds", report.seconds)?;
@@ -103,6 +103,17 @@ fn engine<W: Write>(json: &mut Emitter<W>, report: &EngineReport) -> io::Result<
     json.integer_at("location_pairs", report.location_pairs)?;
     json.boolean_at("complete", report.complete)?;
     json.reduction(report)?;
+    if !report.complete {
+        json.array_at("left")?;
+        for left in analysis.left.iter().filter(|left| left.engine == report.engine) {
+            json.object()?;
+            json.string_at("what", left.what.noun())?;
+            json.string_at("reason", &left.reason)?;
+            json.integer_at("count", left.count)?;
+            json.end()?;
+        }
+        json.end()?;
+    }
     json.end()
 }
 

@@ -39,12 +39,7 @@ impl Clocks {
         } else {
             self.start_pair(child);
         }
-        let row = self.new_row();
-        self.max_into(row, self.current[parent as usize]);
-        self.set(row, parent, time);
-        self.set(row, slot, SELF);
-        self.current[slot as usize] = row;
-        self.shared[slot as usize] = false;
+        self.inherit(parent, slot, time);
     }
 
     /// The shadows of a slot's thread learn what a stamp knows: that all causally precedes.

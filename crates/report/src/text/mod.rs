@@ -190,7 +190,7 @@ impl<W: Write> TraceText<'_, W> {
         let text = summary_line(self.trace, report, analysis);
         writeln!(self.out, "{}", self.style.bold(format_args!("{text}")))?;
         if !report.complete {
-            let text = incomplete_line(report);
+            let text = incomplete_line(report, analysis);
             writeln!(self.out, "{}", self.style.warn(format_args!("{text}")))?;
         }
         if let Some(text) = unproved_line(report, analysis).filter(|_| !suppressed) {
@@ -347,9 +347,15 @@ fn unproved_line(report: &EngineReport, analysis: &Analysis) -> Option<String> {
     (unproved > 0).then(|| format!("{}: {pairs} not proved; --candidates lists {them}", report.engine.name()))
 }
 
-/// Said of an engine that was cut short.
-pub(crate) fn incomplete_line(report: &EngineReport) -> String {
-    format!("{}: stopped early, so there may be more", report.engine.name())
+/// Said of an engine that was cut short, with what it has left open.
+pub(crate) fn incomplete_line(report: &EngineReport, analysis: &Analysis) -> String {
+    let left = analysis.left.iter().filter(|left| left.engine == report.engine).map(|left| {
+        let noun = if left.count == 1 { left.what.noun() } else { left.what.nouns() };
+        format!("{} {noun} {}", grouped(left.count), left.reason)
+    });
+    let left: Vec<String> = left.collect();
+    let colon = if left.is_empty() { "" } else { ": " };
+    format!("{}: stopped early, so there may be more{colon}{}", report.engine.name(), left.join(", "))
 }
 
 /// What one suppression took away.

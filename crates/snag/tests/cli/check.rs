@@ -105,9 +105,11 @@ fn a_budget_of_nothing_is_reported_as_incomplete() {
     let trace = folder.path("t.snag");
     snag(&["generate", "--events", "300000", "-o", &trace]).expect(0);
     let ran = snag(&["check", "--budget", "0", &trace]);
-    assert!(ran.stdout.contains("shb: stopped early, so there may be more"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("shb: stopped early, so there may be more: "), "{}", ran.stdout);
+    assert!(ran.stdout.contains(" events not looked at in time"), "{}", ran.stdout);
     let ran = snag(&["check", "--budget", "0", "--format", "json", &trace]);
     assert!(ran.stdout.contains("\"complete\": false"));
+    assert!(ran.stdout.contains("\"reason\": \"not looked at in time\""), "{}", ran.stdout);
 }
 
 #[test]
