@@ -1,7 +1,7 @@
 //! Findings of every kind, built by hand, in every machine format. The program
 //! itself does not produce all of them yet; the formats are fixed all the same.
 
-use snag_predict::{Analysis, Candidate, Deadlock, Engine, EngineReport, Race};
+use snag_predict::{Analysis, Candidate, Deadlock, Engine, EngineReport, Left, Race, Subject};
 use snag_report::html::Html;
 use snag_report::json::Json;
 use snag_report::sarif::Sarif;
@@ -76,6 +76,12 @@ fn analysis() -> Analysis {
             count: 1,
             reason: "a \"reason\" with <signs>".to_owned(),
         }],
+        left: vec![Left {
+            engine: Engine::Shb,
+            what: Subject::LocationPair,
+            reason: "not checked in time".to_owned(),
+            count: 7,
+        }],
     }
 }
 
@@ -105,6 +111,8 @@ fn json_satisfies_its_schema() {
     let findings = &document["traces"][0];
     assert_eq!(findings["races"][0]["witness"].to_string(), "[0,1,7,8]");
     assert_eq!(findings["races"][0]["first"]["location"], "2");
+    assert_eq!(findings["engines"][0]["left"][0]["what"], "pair of locations");
+    assert_eq!(findings["engines"][0]["left"][0]["count"], 7);
     assert_eq!(findings["races"][0]["locks_second"].to_string(), r#"["m","l"]"#);
     assert_eq!(findings["deadlocks"][0]["pending"][1]["lock"], "l");
     assert_eq!(findings["deadlocks"][0]["witness"].to_string(), "[0,1,2,7,3]");

@@ -48,7 +48,7 @@ fn the_example_of_the_page() {
         4 B release l
         5 B write x";
     accepted(race(trace, &[3, 4], [0, 5], Writer));
-    let page = include_str!("../../../docs/checker.md");
+    let page = include_str!("../../../../docs/checker.md");
     for schedule in [&[1, 3, 4][..], &[0, 1, 3]] {
         let violation = race(trace, schedule, [0, 5], Writer).expect_err("the page says so");
         assert!(page.contains(&violation.to_string()), "{violation}");
