@@ -268,7 +268,19 @@ impl<'a> Work<'a> {
             let (locks_first, locks_second) = (locks(first), locks(second));
             let reason = match (verdict, proposal) {
                 (Some(Ok(())), Ok(witness)) => {
-                    let race = Race { engine, level, first, second, locks_first, locks_second, witness, count };
+                    let (diverging, reads) = (Vec::new(), Vec::new());
+                    let race = Race {
+                        engine,
+                        level,
+                        first,
+                        second,
+                        locks_first,
+                        locks_second,
+                        witness,
+                        diverging,
+                        reads,
+                        count,
+                    };
                     self.analysis.races.push(race);
                     continue;
                 }

@@ -156,6 +156,10 @@ pub struct Race {
     pub locks_second: Vec<LockId>,
     /// What happens before the pair. The checker has accepted it.
     pub witness: Schedule,
+    /// At level `symbolic`: the branches of the witness that go the other way.
+    pub diverging: Vec<EventId>,
+    /// At level `symbolic`: the value that every read of the witness takes, in order, as far as known.
+    pub reads: Vec<(EventId, i64)>,
     /// How many pairs of events share the pair of locations.
     pub count: u64,
 }

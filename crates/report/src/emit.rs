@@ -68,6 +68,12 @@ impl<W: Write> Emitter<W> {
         Ok(serde_json::to_writer(&mut self.out, &number)?)
     }
 
+    /// Writes a number with a sign.
+    pub fn signed(&mut self, number: i64) -> io::Result<()> {
+        self.before()?;
+        Ok(serde_json::to_writer(&mut self.out, &number)?)
+    }
+
     /// Writes a number; one that JSON does not know (infinite, undefined) becomes 0.
     pub fn float(&mut self, number: f64) -> io::Result<()> {
         self.before()?;

@@ -127,7 +127,12 @@ fn race<W: Write>(json: &mut Emitter<W>, shown: Shown, number: u64, race: &Race)
     access(json, "second", shown, race.second)?;
     locks(json, "locks_first", trace, &race.locks_first)?;
     locks(json, "locks_second", trace, &race.locks_second)?;
-    proof(json, trace, &race.witness)?;
+    if !race.diverging.is_empty() {
+        json.array_at("diverging")?;
+        race.diverging.iter().try_for_each(|branch| json.integer(branch.0.into()))?;
+        json.end()?;
+    }
+    proof(json, trace, &race.witness, &race.reads)?;
     json.integer_at("count", race.count)?;
     json.end()
 }
@@ -167,7 +172,7 @@ fn deadlock<W: Write>(json: &mut Emitter<W>, shown: Shown, number: u64, deadlock
         json.end()?;
     }
     json.end()?;
-    proof(json, trace, &deadlock.witness)?;
+    proof(json, trace, &deadlock.witness, &[])?;
     json.end()
 }
 
@@ -207,13 +212,25 @@ fn locks<W: Write>(json: &mut Emitter<W>, key: &str, trace: &Trace, locks: &[Loc
 
 /// The witness and what is known about it. Whatever has a witness was verified:
 /// the pipeline hands out nothing else.
-fn proof<W: Write>(json: &mut Emitter<W>, trace: &Trace, witness: &Schedule) -> io::Result<()> {
+fn proof<W: Write>(
+    json: &mut Emitter<W>,
+    trace: &Trace,
+    witness: &Schedule,
+    reads: &[(EventId, i64)],
+) -> io::Result<()> {
     json.array_at("witness")?;
     for event in witness.iter(trace) {
         json.integer(event.0.into())?;
     }
     json.end()?;
     json.array_at("reads")?;
+    for &(read, value) in reads {
+        json.object()?;
+        json.integer_at("event", read.0.into())?;
+        json.key("value")?;
+        json.signed(value)?;
+        json.end()?;
+    }
     json.end()?;
     json.boolean_at("verified", true)
 }

@@ -59,6 +59,8 @@ fn analysis() -> Analysis {
             locks_second: locks_second.clone(),
             // Of main two events, of a none, of b all before its write.
             witness: Schedule::Prefixes(events(&[2, 2, 9])),
+            diverging: events(&[1]),
+            reads: vec![(EventId(1), -7), (EventId(5), i64::MAX)],
             count: 3,
         }],
         deadlocks: vec![Deadlock {

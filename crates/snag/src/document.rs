@@ -49,9 +49,22 @@ pub struct RaceClaim {
     pub locks_second: Vec<String>,
     /// The events before the pair.
     pub witness: Vec<u32>,
-    reads: Vec<IgnoredAny>,
+    /// The branches among them that go the other way.
+    #[serde(default)]
+    pub diverging: Vec<u32>,
+    /// The values that the reads among them take.
+    pub reads: Vec<ReadClaim>,
     verified: bool,
     count: u64,
+}
+
+/// A read of a witness and the value that it takes.
+#[derive(Deserialize)]
+pub struct ReadClaim {
+    /// Its number.
+    pub event: u32,
+    /// What it finds in memory.
+    pub value: i64,
 }
 
 /// An access as a document describes it.

@@ -22,6 +22,8 @@ pub fn race(first: u32, second: u32, witness: &[u32]) -> Race {
         locks_first: Vec::new(),
         locks_second: Vec::new(),
         witness: Schedule::List(witness.iter().map(|&e| EventId(e)).collect()),
+        diverging: Vec::new(),
+        reads: Vec::new(),
         count: 1,
     }
 }

@@ -162,10 +162,15 @@ fn claimed_events(document: impl Read, index: usize) -> HashSet<u32> {
 /// The names of the locks that the thread of each wanted event holds there, sorted.
 fn held_locks(trace: &Trace, wanted: HashSet<u32>) -> HashMap<u32, Vec<String>> {
     let mut held: Vec<Vec<LockId>> = vec![Vec::new(); trace.tables.thread_count()];
+    // The same on the other side of a thread's last branch.
+    let mut aside: HashMap<ThreadId, Vec<LockId>> = HashMap::new();
     let mut waiting: HashMap<ThreadId, usize> = HashMap::new();
     let mut found = HashMap::new();
     for (number, event) in trace.events.iter().enumerate() {
-        let own = &mut held[event.thread.index()];
+        let own = match event.op.on_other_side() {
+            true => aside.entry(event.thread).or_insert_with(|| held[event.thread.index()].clone()),
+            false => &mut held[event.thread.index()],
+        };
         if wanted.contains(&(number as u32)) {
             let names = own.iter().map(|&lock| trace.tables.lock_name(lock).to_owned());
             let mut names: Vec<String> = names.collect();
@@ -174,7 +179,8 @@ fn held_locks(trace: &Trace, wanted: HashSet<u32>) -> HashMap<u32, Vec<String>> 
             found.insert(number as u32, names);
         }
         let (target, second) = (LockId(event.target), LockId(event.aux));
-        match event.op {
+        match event.op.if_it_happens() {
+            Op::Branch if event.op == Op::Branch => _ = aside.remove(&event.thread),
             Op::Acquire | Op::ReadAcquire => own.push(target),
             Op::Release | Op::ReadRelease => {
                 if let Some(at) = own.iter().rposition(|&lock| lock == target) {
@@ -217,7 +223,9 @@ impl Judge<'_> {
     fn race(&self, race: &RaceClaim) -> Result<Verdict, String> {
         let level = level(&race.level)?;
         let [first, second] = [&race.first, &race.second].map(|access| EventId(access.event));
-        self.in_range(race.witness.iter().copied().chain([first.0, second.0]))?;
+        let reads = race.reads.iter().map(|read| read.event);
+        let others = race.diverging.iter().copied().chain(reads).chain([first.0, second.0]);
+        self.in_range(race.witness.iter().copied().chain(others))?;
         for access in [&race.first, &race.second] {
             let same = self.describes(access.event, &access.thread, &access.op, &access.location);
             if !same || self.target(access.event) != access.variable {
@@ -237,7 +245,18 @@ impl Judge<'_> {
             }
         }
         let schedule = race.witness.iter().map(|&event| EventId(event));
-        Ok(self.checker.check_race(schedule, first, second, level).map_err(|violation| violation.to_string()))
+        let verdict = match level {
+            Level::Symbolic => {
+                let diverging: Vec<EventId> = race.diverging.iter().map(|&event| EventId(event)).collect();
+                let reads: Vec<_> = race.reads.iter().map(|read| (EventId(read.event), read.value)).collect();
+                self.checker.check_race_with_values(schedule, &diverging, &reads, first, second)
+            }
+            _ if !race.diverging.is_empty() => {
+                return Err(format!("branches go the other way at level '{level}', which only 'symbolic' allows"));
+            }
+            _ => self.checker.check_race(schedule, first, second, level),
+        };
+        Ok(verdict.map_err(|violation| violation.to_string()))
     }
 
     fn deadlock(&self, deadlock: &DeadlockClaim) -> Result<Verdict, String> {

@@ -95,7 +95,7 @@ fn what_is_not_a_findings_file_of_this_trace_is_an_error() {
         (&|d| _ = d["traces"][0]["races"][0].as_object_mut().unwrap().remove("count"), "count"),
         (&|d| d["traces"][0]["races"][0]["witness"] = json!([0, 999]), "event 999 is out of range"),
         (&|d| d["traces"][0]["races"][0]["second"]["event"] = 12.into(), "event 12 is out of range"),
-        (&|d| d["traces"][0]["races"][0]["level"] = "symbolic".into(), "not available"),
+        (&|d| d["traces"][0]["races"][0]["level"] = "imaginary".into(), "not available"),
         (&|d| d["traces"][0]["events"] = 13.into(), "a trace of 13 events; this one has 12"),
     ];
     for (change, message) in mistakes {
@@ -125,4 +125,42 @@ fn of_several_traces_the_right_one_is_chosen() {
     let copy = folder.file("copy.std", &std::fs::read_to_string(&two).unwrap());
     assert!(snag(&["verify", &copy, &file]).expect(2).stderr.contains("--trace-index"));
     snag(&["verify", "--trace-index", "1", &copy, &file]).expect(0);
+}
+
+/// Figure 1 of the Recipe paper: lines 2 and 7 race if the branch of line 4 goes the other way.
+fn figure_1() -> Value {
+    let access = |event: u32, thread: &str, op: &str, line: u32| {
+        json!({ "event": event, "thread": thread, "op": op, "variable": "x",
+                "location": format!("figure1:{line}"), "stack": [] })
+    };
+    json!({ "snag": 1, "traces": [ {
+        "path": "figure1.stx", "events": 14, "threads": 3, "locks": 0, "variables": 3, "engines": [],
+        "races": [ {
+            "id": "R1", "engine": "recipe", "level": "symbolic",
+            "first": access(3, "T1", "write", 2), "second": access(8, "T2", "else-read", 7),
+            "locks_first": [], "locks_second": [],
+            "witness": [0, 1, 5, 6, 7, 2], "diverging": [7],
+            "reads": [ { "event": 5, "value": 0 }, { "event": 6, "value": 2 } ],
+            "verified": true, "count": 1 } ],
+        "deadlocks": [], "candidates": [] } ] })
+}
+
+#[test]
+fn a_witness_with_values_and_a_diverging_branch() {
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/recipe/figure1.stx");
+    let run = |change: &dyn Fn(&mut Value)| {
+        let mut document = figure_1();
+        change(&mut document["traces"][0]["races"][0]);
+        snag_with_input(&["verify", trace, "-"], &document.to_string())
+    };
+    let ran = run(&|_| {}).expect(0);
+    assert!(ran.stdout.contains("R1  accepted"), "{}", ran.stdout);
+    let ran = run(&|race| race["reads"][0]["value"] = json!(3)).expect(1);
+    assert!(ran.stdout.contains("rule: a witness gives the value that every read takes"), "{}", ran.stdout);
+    let ran = run(&|race| _ = race.as_object_mut().unwrap().remove("diverging")).expect(1);
+    assert!(ran.stdout.contains("rule: a branch goes the way it went"), "{}", ran.stdout);
+    let ran = run(&|race| race["witness"] = json!([0, 1, 2, 5, 6, 7])).expect(1);
+    assert!(ran.stdout.contains("rule: a diverging branch"), "{}", ran.stdout);
+    run(&|race| race["level"] = json!("control")).expect(2);
+    run(&|race| race["diverging"] = json!([99])).expect(2);
 }
