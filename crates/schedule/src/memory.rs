@@ -173,7 +173,7 @@ impl Places {
         let mut named = HashMap::new();
         let mut ranges = Vec::new();
         for (index, (&op, &target)) in trace.events.ops().iter().zip(trace.events.targets()).enumerate() {
-            if op.is_access() && matches!(trace.tables.variable(VarId(target)), Variable::Named(_)) {
+            if op.if_it_happens().is_access() && matches!(trace.tables.variable(VarId(target)), Variable::Named(_)) {
                 let cell = cells.of_event(index, target).start;
                 if cells.allocated_by(cell).is_none() {
                     named.insert(VarId(target), cell);
