@@ -1,6 +1,8 @@
 //! The command line: every command and the options that all share.
 
-use crate::commands::{check, compare, compile, convert, generate, pages, record, replay, run, stats, verify};
+use crate::commands::{
+    check, compare, compile, convert, explore, generate, pages, record, replay, run, stats, trace, verify,
+};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::num::NonZeroUsize;
 
@@ -101,6 +103,10 @@ pub enum Command {
     Stats(stats::Args),
     /// Generate a synthetic well-formed trace
     Generate(generate::Args),
+    /// Run a program in the small language and write what happens as a symbolic trace
+    Trace(trace::Args),
+    /// List the races, deadlocks and failures of a program in the small language, by trying everything
+    Explore(explore::Args),
     /// Compile C for recording: the compiler with the right flags
     Cc(compile::Args),
     /// Compile C++ for recording

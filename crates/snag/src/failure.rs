@@ -32,6 +32,8 @@ impl From<Status> for ExitCode {
 pub enum Failure {
     /// What to tell the user.
     Message(String),
+    /// The user was told already.
+    Reported,
     /// Nobody reads our output any more: end quietly, with the status as far as it is known.
     OutputClosed(Status),
 }

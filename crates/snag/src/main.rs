@@ -44,6 +44,8 @@ fn main() -> ExitCode {
         Command::Convert(args) => convert::run(&context, &args),
         Command::Stats(args) => stats::run(&context, &args),
         Command::Generate(args) => generate::run(&context, &args),
+        Command::Trace(args) => trace::run(&context, &args),
+        Command::Explore(args) => explore::run(&context, &args),
         Command::Cc(args) => compile::run(&context, &args, false),
         Command::Cpp(args) => compile::run(&context, &args, true),
         Command::Man(args) => pages::man(&args),
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         Ok(status) => status.into(),
         // Whoever read our output has seen enough.
         Err(Failure::OutputClosed(status)) => status.into(),
+        Err(Failure::Reported) => Status::Error.into(),
         Err(Failure::Message(message)) => {
             context.error(&message);
             Status::Error.into()
