@@ -42,6 +42,17 @@ impl Mistake {
     }
 }
 
+/// What is shown of a line that is too long to be shown, and the column in that.
+fn excerpt(line: &str, column: u32) -> (String, u32) {
+    const WIDTH: usize = 120;
+    if line.chars().count() <= WIDTH {
+        return (line.to_owned(), column);
+    }
+    let from = (column as usize - 1).saturating_sub(WIDTH / 2);
+    let part: String = line.chars().skip(from).take(WIDTH).collect();
+    (part, column - from as u32)
+}
+
 /// A mistake with its surroundings; see [`Mistake::show`].
 pub struct Shown<'a> {
     mistake: &'a Mistake,
@@ -53,7 +64,7 @@ impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Span { line, column, length } = self.mistake.span;
         writeln!(f, "{}:{line}:{column}: {}", self.file, self.mistake.message)?;
-        let source = self.text.lines().nth(line as usize - 1).unwrap_or("");
+        let (source, column) = excerpt(self.text.lines().nth(line as usize - 1).unwrap_or(""), column);
         let number = line.to_string();
         let margin = " ".repeat(number.len());
         // Tabs stay tabs, so that the caret stands under its place whatever their width.
