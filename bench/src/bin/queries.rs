@@ -51,9 +51,9 @@ fn main() {
         }
     }
     println!(
-        "| shape | events | level | set-up s | median µs | mean µs | 99 % µs | max µs | races | bounds | ideal | local | search |"
+        "| shape | events | level | set-up s | median µs | mean µs | 99 % µs | max µs | races | bounds | ideal | local | search | search, of the time |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
     let chosen = |name: &&str| only.as_ref().is_none_or(|only| only == name);
     let level_of = |name: &str| level.unwrap_or(if name == "values" { Level::Control } else { Level::Value });
     for name in ["locks", "values", "threads"].into_iter().filter(chosen) {
@@ -184,11 +184,14 @@ fn measure(name: &str, events: usize, level: Level, pairs: usize) {
     let mut queries = Queries::new(&index, Limits::default());
     let mut times = Vec::new();
     let mut stages = [0usize; Stage::ALL.len()];
-    let mut races = 0;
+    let (mut races, mut searching) = (0, 0.0);
     for (a, b) in draw(&trace, &index, pairs) {
         let started = Instant::now();
         let (answer, stage) = queries.ask(&[a, b]);
         times.push(started.elapsed().as_secs_f64() * 1e6);
+        if stage == Stage::Search {
+            searching += times[times.len() - 1];
+        }
         stages[Stage::ALL.iter().position(|&s| s == stage).expect("a stage")] += 1;
         match answer {
             Answer::Possible(schedule) => {
@@ -204,9 +207,10 @@ fn measure(name: &str, events: usize, level: Level, pairs: usize) {
     times.sort_by(f64::total_cmp);
     let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
     let mean = times.iter().sum::<f64>() / times.len() as f64;
+    let in_search = 100.0 * searching / times.iter().sum::<f64>();
     let share = |stage: usize| format!("{:.1} %", 100.0 * stages[stage] as f64 / times.len() as f64);
     println!(
-        "| {name} | {events} | {level} | {set_up:.2} | {:.1} | {mean:.1} | {:.0} | {:.0} | {races} | {} | {} | {} | {} |",
+        "| {name} | {events} | {level} | {set_up:.2} | {:.1} | {mean:.1} | {:.0} | {:.0} | {races} | {} | {} | {} | {} | {in_search:.0} % |",
         at(0.5),
         at(0.99),
         at(1.0),
