@@ -17,6 +17,9 @@ use crate::machine::{Observer, State, Status};
 use crate::program::Program;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+/// States may take so much memory, about half of it at a time.
+const MOST_BYTES: usize = 2 << 30;
+
 /// One access of a race.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Access {
@@ -42,7 +45,7 @@ pub struct RealRace {
 pub struct Explored {
     /// Races.
     pub races: BTreeSet<RealRace>,
-    /// Of each race, how few steps lead to it: the threads that make them.
+    /// Of each race, the threads that make the steps to it; no schedule has fewer.
     pub ways: BTreeMap<RealRace, Vec<usize>>,
     /// Failures: location and message.
     pub failures: BTreeSet<(String, String)>,
@@ -71,7 +74,7 @@ pub fn explore(program: &Program, most_states: usize) -> Explored {
     // States in the order in which they were found, each with the one it was found from and the step that led to it.
     let mut order: Vec<(State, usize, usize)> = vec![(start.clone(), usize::MAX, 0)];
     let mut seen: HashSet<State> = HashSet::from([start]);
-    let mut next = 0;
+    let (mut next, mut bytes) = (0, 0);
     while next < order.len() {
         let state = order[next].0.clone();
         let mut moved = false;
@@ -88,7 +91,8 @@ pub fn explore(program: &Program, most_states: usize) -> Explored {
                 if seen.contains(&after) {
                     continue;
                 }
-                if seen.len() >= most_states {
+                bytes += size(&after);
+                if seen.len() >= most_states || bytes > MOST_BYTES {
                     explored.complete = false;
                     continue;
                 }
@@ -106,6 +110,12 @@ pub fn explore(program: &Program, most_states: usize) -> Explored {
     explored.states = seen.len();
     explored.failures = watch.failures;
     explored
+}
+
+/// About the memory that a state takes.
+fn size(state: &State) -> usize {
+    let slots: usize = state.threads.iter().flat_map(|thread| &thread.frames).map(|frame| frame.slots.len() + 8).sum();
+    16 * (state.cells.len() + slots) + 8 * state.locks.len() + 100
 }
 
 fn found_races(

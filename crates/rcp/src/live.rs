@@ -19,7 +19,10 @@ impl Liveness {
             // A caller's next instruction comes after the call: what the call returns is not there yet.
             let mut returned: Option<Slot> = None;
             for frame in thread.frames.iter_mut().rev() {
-                let live = &self.functions[frame.function][frame.next];
+                let Some(live) = self.functions[frame.function].get(frame.next) else {
+                    returned = frame.to;
+                    continue;
+                };
                 for (slot, value) in frame.slots.iter_mut().enumerate() {
                     if !live[slot] || returned == Some(slot) {
                         *value = 0;
@@ -31,10 +34,16 @@ impl Liveness {
     }
 }
 
+/// Larger functions are not looked at: then all their values count.
+const LARGEST: usize = 20_000_000;
+
 /// Backwards until nothing changes.
 fn function(function: &Function) -> Vec<Vec<bool>> {
     let slots = function.slots.len();
     let code = &function.code;
+    if slots.saturating_mul(code.len()) > LARGEST {
+        return Vec::new();
+    }
     let mut live = vec![vec![false; slots]; code.len() + 1];
     loop {
         let mut changed = false;

@@ -14,6 +14,9 @@ use snag_trace::symbolic::{self, Binary, Sort};
 /// Deepest calls.
 const DEEPEST: usize = 200;
 
+/// Most local variables of a thread.
+const MOST_SLOTS: usize = 1 << 20;
+
 /// So many instructions in a row that touch nothing shared are taken for a loop that does not end.
 const MOST_LOCAL: usize = 1_000_000;
 
@@ -487,6 +490,10 @@ impl State {
     ) -> Result<(), String> {
         if depth >= DEEPEST {
             return Err(format!("calls nested deeper than {DEEPEST}"));
+        }
+        let taken: usize = self.threads[thread].frames.iter().map(|frame| frame.slots.len()).sum();
+        if taken + program.functions[function].slots.len() > MOST_SLOTS {
+            return Err("the local variables of all calls are too many".to_owned());
         }
         slots.resize(program.functions[function].slots.len(), 0);
         self.threads[thread].frames.push(Frame { function, next: 0, slots, to });

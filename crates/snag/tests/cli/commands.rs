@@ -4,7 +4,8 @@ use crate::support::*;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 
-const COMMANDS: [&str; 8] = ["check", "compare", "verify", "convert", "stats", "generate", "man", "completions"];
+const COMMANDS: [&str; 10] =
+    ["check", "compare", "verify", "convert", "stats", "generate", "trace", "explore", "man", "completions"];
 
 #[test]
 fn every_command_has_help_with_examples() {

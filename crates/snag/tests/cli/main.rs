@@ -4,6 +4,7 @@
 mod check;
 mod commands;
 mod json;
+mod programs;
 mod support;
 mod traces;
 mod verify;
