@@ -6,8 +6,17 @@
 use crate::run::Random;
 use std::fmt::Write;
 
-/// The text of a random program.
+/// The text of a random program, whose variables are all of type `int`.
 pub fn program(seed: u64) -> String {
+    write(seed, false)
+}
+
+/// The same with variables of eight bits, which overflow soon, and with functions.
+pub fn program_of_all_types(seed: u64) -> String {
+    write(seed, true)
+}
+
+fn write(seed: u64, all_types: bool) -> String {
     let mut random = Random::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x5eed);
     let shape = Shape {
         shared: 2 + random.below(3),
@@ -17,6 +26,7 @@ pub fn program(seed: u64) -> String {
         conditions: random.chance(12),
         virtual_calls: random.chance(15),
         division: random.chance(20),
+        all_types,
     };
     let threads = 2 + random.below(5) / 3;
     let mut writer = Writer { random, shape, text: String::new(), depth: 0, locals: 0, held: Vec::new(), budget: 0 };
@@ -32,6 +42,7 @@ struct Shape {
     conditions: bool,
     virtual_calls: bool,
     division: bool,
+    all_types: bool,
 }
 
 const NAMES: [&str; 4] = ["x", "y", "z", "w"];
@@ -57,6 +68,11 @@ impl Writer {
         for name in &NAMES[..self.shape.shared] {
             let initial = self.random.below(3);
             self.line(&format!("shared int {name} = {initial};"));
+        }
+        if self.shape.all_types {
+            self.line("shared u8 b = 254;");
+            self.line("shared i8 s = -128;");
+            self.line("int twice(i16 v) { return v + v; }");
         }
         if self.shape.array {
             self.line("shared int a[2] = {0, 1};");
@@ -135,6 +151,9 @@ impl Writer {
 
     fn shared(&mut self) -> String {
         self.budget = self.budget.saturating_sub(1);
+        if self.shape.all_types && self.random.chance(50) {
+            return self.random.pick(&["b", "s"]).to_owned();
+        }
         if self.shape.array && self.random.chance(30) {
             let index = match self.random.below(3) {
                 0 if self.locals > 0 => format!("v{} & 1", self.random.below(self.locals)),
@@ -159,6 +178,17 @@ impl Writer {
 
     fn expression(&mut self) -> String {
         let a = self.atom();
+        if self.shape.all_types && self.random.chance(30) {
+            let other = self.atom();
+            return match self.random.below(6) {
+                0 => format!("twice({a})"),
+                1 => format!("u8({a}) + {other}"),
+                2 => format!("i8({a} * {other})"),
+                3 => format!("{a} / ({other} | 1)"),
+                4 => format!("~{a} ^ {other}"),
+                _ => format!("{a} << ({other} & 3)"),
+            };
+        }
         match self.random.below(8) {
             0..=3 => a,
             4 => format!("{a} + {}", self.atom()),

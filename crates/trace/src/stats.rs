@@ -67,7 +67,8 @@ impl Stats {
         }
         self.located += events.location_column().nonzero() as u64;
         if events.has_values() {
-            self.valued += (0..events.len()).filter(|&i| events.value(i).is_some()).count() as u64;
+            let valued = |&i: &usize| ops[i].is_access() && events.value(i).is_some();
+            self.valued += (0..events.len()).filter(valued).count() as u64;
         }
     }
 
