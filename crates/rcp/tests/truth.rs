@@ -156,7 +156,7 @@ struct Totals {
 }
 
 fn check(seed: u64, totals: &mut Totals) {
-    let text = if seed % 3 == 0 { random::program_of_all_types(seed) } else { random::program(seed) };
+    let text = if seed.is_multiple_of(3) { random::program_of_all_types(seed) } else { random::program(seed) };
     let program = compile("r", &text).unwrap_or_else(|mistake| panic!("{seed}: {}\n{text}", mistake.show("r", &text)));
     let mut random = Random::new(seed);
     let Run { trace, .. } = run(&program, &Plan { seed, ..Plan::default() }).unwrap();
