@@ -101,7 +101,7 @@ pub fn run(program: &Program, plan: &Plan) -> Result<Run, String> {
     let mut state = State::start(program, &mut tracer);
     let mut random = Random::new(plan.seed);
     let mut cut_off = false;
-    for &(thread, steps) in &plan.turns {
+    'turns: for &(thread, steps) in &plan.turns {
         for step in 0..steps.unwrap_or(usize::MAX) {
             if !state.can_step(program, thread) {
                 match steps {
@@ -123,7 +123,7 @@ pub fn run(program: &Program, plan: &Plan) -> Result<Run, String> {
             state.step(program, thread, 0, &mut tracer);
             if tracer.trace.len() >= plan.most_events {
                 cut_off = true;
-                break;
+                break 'turns;
             }
         }
     }

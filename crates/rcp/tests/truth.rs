@@ -103,6 +103,22 @@ impl Scenario<'_> {
         (schedule, diverging)
     }
 
+    /// A schedule that the checker accepts at level `control`.
+    fn make_up_at_control(&self, random: &mut Random) -> Vec<EventId> {
+        let mut schedule = Vec::new();
+        let mut next = vec![0; self.threads.len()];
+        for _ in 0..2 * self.trace.len() {
+            let thread = random.below(next.len());
+            let Some(&event) = self.threads[thread].get(next[thread]) else { continue };
+            schedule.push(event);
+            match self.checker.check_feasible(schedule.iter().copied(), Level::Control) {
+                Ok(()) => next[thread] += 1,
+                Err(_) => _ = schedule.pop(),
+            }
+        }
+        schedule
+    }
+
     /// What a thread does in a schedule that others can see.
     fn projected(&self, schedule: &[EventId], diverging: &[EventId], thread: usize) -> Vec<Seen> {
         let mut diverged = false;
@@ -176,6 +192,11 @@ fn check(seed: u64, totals: &mut Totals) {
         threads[trace.thread_of(event).index()].push(event);
     }
     let scenario = Scenario { program: &program, trace: &trace, checker, threads };
+    for _ in 0..2 {
+        let schedule = scenario.make_up_at_control(&mut random);
+        let verdict = scenario.checker.check_feasible(schedule.iter().copied(), Level::Symbolic);
+        assert_eq!(verdict, Ok(()), "level control allows what symbolic does not: seed {seed} {schedule:?}\n{text}");
+    }
     let explored = explore(&program, 200_000);
     let real: BTreeSet<(String, String)> = explored.location_pairs();
     for _ in 0..6 {
