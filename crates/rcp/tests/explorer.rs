@@ -4,10 +4,13 @@ use snag_rcp::machine::{Nobody, Observer, State, Status};
 use snag_rcp::{Program, compile, explore, random};
 use std::collections::{BTreeSet, HashSet};
 
+/// Line, and whether it writes.
+type Place = (u32, bool);
+
 #[derive(Default, PartialEq, Eq, Debug)]
 struct Found {
-    /// Cell, and line and kind of both accesses.
-    races: BTreeSet<(usize, (u32, bool), (u32, bool))>,
+    /// Cell and both accesses.
+    races: BTreeSet<(usize, Place, Place)>,
     failures: BTreeSet<(u32, String)>,
     stuck: bool,
 }
