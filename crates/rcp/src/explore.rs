@@ -66,6 +66,11 @@ impl Explored {
 
 /// Visits the states of a program, at most so many.
 pub fn explore(program: &Program, most_states: usize) -> Explored {
+    explore_until(program, most_states, &|| false)
+}
+
+/// The same, unless `stop` says that it is enough.
+pub fn explore_until(program: &Program, most_states: usize, stop: &dyn Fn() -> bool) -> Explored {
     let liveness = Liveness::of(program);
     let mut explored = Explored { complete: true, ..Explored::default() };
     let mut watch = Watch { program, failures: BTreeSet::new() };
@@ -76,6 +81,10 @@ pub fn explore(program: &Program, most_states: usize) -> Explored {
     let mut seen: HashSet<State> = HashSet::from([start]);
     let (mut next, mut bytes) = (0, 0);
     while next < order.len() {
+        if stop() {
+            explored.complete = false;
+            break;
+        }
         let state = order[next].0.clone();
         let mut moved = false;
         found_races(program, &state, next, &order, &mut explored);

@@ -21,7 +21,7 @@ mod symbols;
 mod tracer;
 
 pub use error::{Mistake, Span};
-pub use explore::{Access, Explored, RealRace, explore};
+pub use explore::{Access, Explored, RealRace, explore, explore_until};
 pub use program::Program;
 pub use run::{Plan, Random, Run, Turn, run};
 pub use tracer::Failure;

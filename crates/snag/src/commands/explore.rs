@@ -42,7 +42,7 @@ enum Format {
 pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     interrupt::listen()?;
     let program = compile(context, &args.program)?;
-    let explored = snag_rcp::explore(&program, args.states);
+    let explored = snag_rcp::explore_until(&program, args.states, &interrupt::interrupted);
     let mut output = Output::open(None)?;
     match args.format {
         Format::Text => text(&mut output, context, &program, &explored)?,
@@ -50,8 +50,12 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     }
     output.commit()?;
     if !explored.complete {
-        let message = "the program has more states than --states allows: there may be more than was found";
-        context.insist(&format!("{}: stopped after {} states; {message}", args.program.display(), explored.states));
+        let why = match interrupt::interrupted() {
+            true => "interrupted",
+            false => "the program has more states than --states allows, or they take too much memory",
+        };
+        let (path, states) = (args.program.display(), explored.states);
+        context.insist(&format!("{path}: stopped after {states} states: {why}; there may be more than was found"));
     }
     let found = !explored.races.is_empty() || !explored.deadlocks.is_empty() || !explored.failures.is_empty();
     Ok(if found { Status::Found } else { Status::Clean })

@@ -3,7 +3,6 @@
 use crate::context::Context;
 use crate::failure::{Failure, Status};
 use crate::formats;
-use crate::interrupt;
 use snag_rcp::{Plan, Program};
 use snag_report::printable;
 use snag_trace::{Format, WriteOptions};
@@ -57,7 +56,6 @@ pub fn compile(context: &Context, path: &Path) -> Result<Program, Failure> {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
-    interrupt::listen()?;
     let program = compile(context, &args.program)?;
     let turns = Plan::parse_turns(&program, &args.schedule).map_err(|message| format!("--schedule: {message}"))?;
     let plan = Plan { turns, seed: args.seed, most_events: args.events };
