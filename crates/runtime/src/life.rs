@@ -15,19 +15,10 @@ static STARTED: AtomicBool = AtomicBool::new(false);
 /// First and last byte of our own instructions.
 static OURS: Global<(usize, usize)> = Global::new((0, 0));
 
-/// Whether an instruction is ours.
+/// Whether an instruction is ours, or a copy that we have made.
 pub fn is_ours(pc: usize) -> bool {
     let (first, last) = unsafe { *OURS.get() };
-    (first..=last).contains(&pc)
-}
-
-/// Whether memory is there.
-pub fn is_readable(address: usize) -> bool {
-    let mut byte = 0u8;
-    let own = [&raw mut byte as usize, 1];
-    let other = [address, 1];
-    let arguments = [c::pid() as usize, own.as_ptr() as usize, 1, other.as_ptr() as usize, 1, 0];
-    unsafe { c::system(c::number::PROCESS_VM_READV, arguments) == 1 }
+    (first..=last).contains(&pc) || crate::probe::is_copy(pc)
 }
 
 /// A whole file, which may be one of `/proc`.
@@ -99,6 +90,7 @@ pub unsafe extern "C" fn __tsan_init() {
     this.handle.store(unsafe { c::pthread_self() }, Relaxed);
     this.inside = 1;
     thread::set_current(first);
+    crate::patch::install_probes();
     tell_maps();
     token::start(first);
     put3(head(op::BEGIN, 0, 0), 0, 0);
