@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ pub struct Options {
     pub command: Vec<OsString>,
     /// Turns, seed, schedule.
     pub settings: Settings,
+    /// Where what it prints goes, if not where ours goes.
+    pub output: Option<PathBuf>,
 }
 
 /// How a recorded program ended.
@@ -95,6 +97,11 @@ impl Recorder {
         let mut command = Command::new(&program);
         command.args(&options.command[1..]).env("LD_PRELOAD", preload).env(wire::VARIABLE, ring.path());
         command.env(PADDING, padding(&program, &command));
+        if let Some(path) = &options.output {
+            let file = File::create(path).and_then(|file| Ok((file.try_clone()?, file)));
+            let (out, err) = file.map_err(|error| format!("{}: cannot create: {error}", path.display()))?;
+            command.stdin(Stdio::null()).stdout(out).stderr(err);
+        }
         without_randomisation(&mut command);
         let child = command.spawn().map_err(|error| format!("{shown}: cannot be started: {error}"))?;
         let translator = Translator::new(Symbols::new(std::env::current_dir().ok()));

@@ -13,10 +13,13 @@
 #![allow(clippy::missing_safety_doc, missing_docs)]
 
 mod access;
+mod annotations;
 mod atomic;
+mod atomic128;
 mod blocking;
 mod c;
 mod decode;
+mod exit;
 mod futex;
 mod heap;
 mod life;

@@ -8,3 +8,4 @@ mod rust;
 mod sturdy;
 mod support;
 mod ways_in;
+mod zoo;
