@@ -199,6 +199,10 @@ fn nested_acquires(index: &Index) -> Vec<Acquire> {
         if !matches!(op, Op::Acquire | Op::ReadAcquire | Op::WaitEnd) {
             continue;
         }
+        // Who only tries does not wait.
+        if op != Op::WaitEnd && index.trace.events.aux(at) != 0 {
+            continue;
+        }
         let event = EventId::new(at);
         let Some(section) = index.sections.of_event(event) else { continue };
         let section = index.sections.get(section);

@@ -7,11 +7,15 @@
 //!   again once it writes *free*. As every read-modify-write in a schedule reads what it read in the trace, the cell holds
 //!   something else as long as somebody is inside, and nobody can come in. At `control` a read-modify-write is sure to have
 //!   read that only once a branch follows it; so a thread counts as inside from that branch on.
+//! - The same if the cell starts with a write, as that of a lock on the heap does, instead of the initial memory: one that
+//!   comes before all else by the hard order. It may start again in the same way. (Not at `control`, where what
+//!   such a write leaves depends on what its thread has read.)
 //!
 //! Two accesses inside such sections of different threads are never a race. The other stages would find that out as well, but
 //! one pair at a time.
 
 use crate::index::Index;
+use crate::memory::Source;
 use snag_schedule::Level;
 use snag_trace::{EventId, Op};
 use std::collections::HashMap;
@@ -116,6 +120,10 @@ struct Spin {
     /// The read-modify-write by which each thread that is inside came in.
     inside: HashMap<usize, EventId>,
     sections: Vec<(EventId, Option<EventId>)>,
+    /// What the cell started with.
+    start: Source,
+    /// The last write of each thread.
+    last: HashMap<usize, EventId>,
 }
 
 fn spin_locks(index: &Index, first_guard: u32) -> Vec<Section> {
@@ -136,7 +144,9 @@ fn spin_locks(index: &Index, first_guard: u32) -> Vec<Section> {
             if let Some(spin) = cells.get_mut(&cell)
                 && !spin.spoilt
             {
-                spin.spoilt = touched.len() > 1 || !spin.follow(index, event, thread, op, cell);
+                let fits = spin.starts(index, event, op) || touched.len() == 1;
+                spin.spoilt = !fits || !spin.follow(index, event, thread, op, cell);
+                spin.last.insert(thread, event);
             }
         }
     }
@@ -159,10 +169,23 @@ fn spin_locks(index: &Index, first_guard: u32) -> Vec<Section> {
 }
 
 impl Spin {
+    /// Whether the cell starts, or starts again, with a write: everything else is before it or will have to be after it.
+    fn starts(&self, index: &Index, event: EventId, op: Op) -> bool {
+        let before = |write: &EventId| index.hard.reaches(&index.threads, *write, event);
+        index.level == Level::Value && op != Op::Rmw && self.inside.is_empty() && self.last.values().all(before)
+    }
+
     /// Whether a write fits.
     fn follow(&mut self, index: &Index, event: EventId, thread: usize, op: Op, cell: usize) -> bool {
         let memory = &index.memory;
-        let Some(free) = memory.value_left(None, cell) else { return false };
+        if self.starts(index, event, op) {
+            self.start = Some(event);
+            return memory.value_left(self.start, cell).is_some();
+        }
+        if self.start.is_some_and(|start| !index.hard.reaches(&index.threads, start, event)) {
+            return false;
+        }
+        let Some(free) = memory.value_left(self.start, cell) else { return false };
         let Some(written) = memory.value_left(Some(event), cell) else { return false };
         if let Some(&start) = self.inside.get(&thread) {
             if written == free {

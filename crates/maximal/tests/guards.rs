@@ -60,6 +60,20 @@ fn a_cell_that_somebody_outside_frees_is_no_lock() {
     assert_eq!(pairs(&format!("{SPIN}T3|atomic-w(l,release)=0|\n"), Level::Value), 1);
 }
 
+#[test]
+fn a_lock_may_be_made_by_a_write_that_comes_before_all_else() {
+    let made = |first: &str| format!("{first}{}", SPIN.replace("%init l 0\n", ""));
+    assert_eq!(pairs(&made("T0|w(l)=0|\nT0|fork(T1)|\nT0|fork(T2)|"), Level::Value), 0);
+    assert_eq!(pairs(&made("T0|w(l)=7|\nT0|w(l)=0|\nT0|fork(T1)|\nT0|fork(T2)|"), Level::Value), 0);
+    // Nothing says that the second thread comes after it.
+    assert!(pairs(&made("T0|w(l)=0|\nT0|fork(T1)|"), Level::Value) > 0);
+    // It is made again, after all of the first use.
+    let again = "T0|join(T1)|\nT0|join(T2)|\nT0|w(l)=5|\nT0|fork(T3)|\nT0|fork(T4)|\nT3|rmw(l,acquire)=5:6|\nT3|w(y)=1|\n\
+                 T3|rmw(l,release)=6:5|\nT4|rmw(l,acquire)=5:6|\nT4|w(y)=2|\nT4|rmw(l,release)=6:5|\n";
+    let twice = made("T0|w(l)=0|\nT0|fork(T1)|\nT0|fork(T2)|") + again;
+    assert_eq!(pairs(&twice, Level::Value), 0);
+}
+
 /// Few cells, many read-modify-writes with small values, semaphores that start at one.
 fn guarded(rng: &mut Rng) -> Shape {
     let mut shape = Shape::with_values(rng);

@@ -342,6 +342,7 @@ impl<'t> Search<'t> {
         let pending: Vec<usize> = self
             .next_events(state)
             .filter(|&e| matches!(self.facts.events[e].op, Op::Acquire | Op::ReadAcquire | Op::WaitEnd))
+            .filter(|&e| self.facts.events[e].op == Op::WaitEnd || self.facts.events[e].aux == 0)
             .filter(|&e| self.is_due(state, e))
             .collect();
         let waits_for = |a: usize, b: usize| self.excludes(state, self.facts.events[b].thread.index(), a);

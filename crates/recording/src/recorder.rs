@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ pub struct Options {
     pub command: Vec<OsString>,
     /// Turns, seed, schedule.
     pub settings: Settings,
+    /// Where what it prints goes, if not where ours goes.
+    pub output: Option<PathBuf>,
 }
 
 /// How a recorded program ended.
@@ -94,6 +96,12 @@ impl Recorder {
         }
         let mut command = Command::new(&program);
         command.args(&options.command[1..]).env("LD_PRELOAD", preload).env(wire::VARIABLE, ring.path());
+        command.env(PADDING, padding(&program, &command));
+        if let Some(path) = &options.output {
+            let file = File::create(path).and_then(|file| Ok((file.try_clone()?, file)));
+            let (out, err) = file.map_err(|error| format!("{}: cannot create: {error}", path.display()))?;
+            command.stdin(Stdio::null()).stdout(out).stderr(err);
+        }
         without_randomisation(&mut command);
         let child = command.spawn().map_err(|error| format!("{shown}: cannot be started: {error}"))?;
         let translator = Translator::new(Symbols::new(std::env::current_dir().ok()));
@@ -193,7 +201,7 @@ pub fn digest(program: &Path) -> Option<String> {
 
 /// A checksum of the environment, but for what differs from shell to shell.
 pub fn environment() -> String {
-    let own = ["LD_PRELOAD", "_", "OLDPWD", "SHLVL", wire::VARIABLE];
+    let own = ["LD_PRELOAD", "_", "OLDPWD", "SHLVL", PADDING, wire::VARIABLE];
     let mut all: Vec<_> = std::env::vars_os().filter(|(name, _)| !own.iter().any(|own| name == own)).collect();
     all.sort();
     let mut text = Vec::new();
@@ -209,6 +217,24 @@ pub fn environment() -> String {
 /// FNV-1a.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ byte as u64).wrapping_mul(0x100_0000_01b3))
+}
+
+/// The variable that makes environments equally long.
+const PADDING: &str = "SNAG_PADDING";
+
+/// Arguments and environment lie below the first thread's stack: unless they take the same room in every run, a run cannot
+/// be repeated from another shell.
+fn padding(program: &Path, command: &Command) -> String {
+    const ROOM: usize = 1 << 15;
+    const POINTER: usize = 8;
+    let set = |name: &std::ffi::OsStr| command.get_envs().any(|(other, _)| other == name);
+    let inherited = std::env::vars_os().filter(|(name, _)| !set(name) && name != PADDING);
+    let own = command.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
+    let variables: usize = inherited.chain(own).map(|(name, value)| name.len() + value.len() + 2 + POINTER).sum();
+    // The program's name is there twice.
+    let arguments: usize = command.get_args().map(|argument| argument.len() + 1 + POINTER).sum();
+    let used = variables + arguments + 2 * (program.as_os_str().len() + 1) + PADDING.len() + 2 + 2 * POINTER;
+    "-".repeat(used.next_multiple_of(ROOM) - used)
 }
 
 /// The same addresses in every run, so that a run can be repeated.

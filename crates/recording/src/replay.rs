@@ -10,6 +10,7 @@ use crate::wire::{self, Segment};
 use snag_trace::{EventId, Op, Trace, VarId, Variable};
 use std::ffi::OsString;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,64 @@ pub fn along_witness(
         add(number(event), steps[event.index()].saturating_sub(1), false);
     }
     segments
+}
+
+/// The same with the two accesses themselves at its end, in the order given.
+pub fn through_race(
+    trace: &Trace,
+    recorded: &Recorded,
+    witness: impl Iterator<Item = EventId>,
+    pair: [EventId; 2],
+) -> Vec<Segment> {
+    let mut segments = along_witness(trace, recorded, witness, pair);
+    let numbers = thread_numbers(trace);
+    let steps = recorded.steps(trace);
+    for event in pair {
+        let thread = numbers[trace.thread_of(event).index()] as u32;
+        segments.push(Segment { thread, timeout: 0, until: steps[event.index()] });
+    }
+    segments
+}
+
+/// How a run ended that was driven through a race and then left to itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Its end; `None` if it had to be ended.
+    pub ended: Option<Ended>,
+    /// What it printed.
+    pub output: Vec<u8>,
+    /// Whether it came through the race.
+    pub followed: bool,
+}
+
+/// How long a run may take that is left to itself.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Drives the program along a schedule made by [`through_race`], lets it run on, with turns taken at random from the seed, and
+/// says how it ended. What it prints goes through a file in the given place.
+pub fn outcome(command: Vec<OsString>, schedule: Vec<Segment>, seed: u64, output: &Path) -> Result<Outcome, String> {
+    let settings = Settings { schedule, seed, quantum: 100, ..Settings::default() };
+    let mut recorder = Recorder::start(&Options { command, settings, output: Some(output.to_owned()) })?;
+    let started = Instant::now();
+    let mut last = (Instant::now(), 0);
+    let ended = loop {
+        let moved = recorder.ring.next(Duration::from_millis(5), |_| ());
+        let replayed = recorder.ring.header().replayed.load(Relaxed);
+        if moved || replayed != last.1 {
+            last = (Instant::now(), replayed);
+        }
+        if let Some(status) = recorder.child.try_wait().map_err(|error| format!("cannot wait: {error}"))? {
+            break Some(Ended::from(status));
+        }
+        if last.0.elapsed() > PATIENCE || started.elapsed() > LONGEST {
+            let _ = recorder.child.kill();
+            let _ = recorder.child.wait();
+            break None;
+        }
+    };
+    let followed = recorder.ring.header().outcome.load(Acquire) == wire::FOLLOWED;
+    let output = std::fs::read(output).map_err(|error| format!("{}: {error}", output.display()))?;
+    Ok(Outcome { ended, output, followed })
 }
 
 /// One of the two accesses of a race that is about to happen.
@@ -77,7 +136,7 @@ pub fn drive(
 ) -> Result<Driven, String> {
     let all = schedule.len() as u64;
     let settings = Settings { schedule, stop_at_end: true, ..Settings::default() };
-    let mut recorder = Recorder::start(&Options { command, settings })?;
+    let mut recorder = Recorder::start(&Options { command, settings, output: None })?;
     let why = follow(&mut recorder)?;
     let done = recorder.ring.header().replayed.load(Relaxed);
     let result = match why {
@@ -178,7 +237,7 @@ pub enum Repeated {
 /// Runs the program along the recording's own schedule and compares every event.
 pub fn repeat(trace: &Trace, recorded: &Recorded, command: Vec<OsString>) -> Result<Repeated, String> {
     let settings = Settings { schedule: recorded.schedule(), ..Settings::default() };
-    let mut recorder = Recorder::start(&Options { command, settings })?;
+    let mut recorder = Recorder::start(&Options { command, settings, output: None })?;
     let mut compared = 0;
     let mut difference = None;
     let ended = loop {

@@ -160,6 +160,10 @@ fn demangle(name: &str) -> String {
 }
 
 fn shorten(file: &str, folder: Option<&Path>) -> String {
+    // The sources of Rust's library, named after the compiler's version.
+    if let Some((_, inside)) = file.strip_prefix("/rustc/").and_then(|rest| rest.split_once('/')) {
+        return inside.to_owned();
+    }
     let relative = folder.and_then(|folder| Path::new(file).strip_prefix(folder).ok());
     relative.unwrap_or(Path::new(file)).display().to_string()
 }

@@ -429,8 +429,10 @@ impl Translator {
             (_, order) => (Op::Rmw, order),
         };
         let variable = self.variable(place, size);
-        let written = (op == Op::Rmw).then_some(written as i64);
-        self.emit(op, variable.0, order as u32, pc, Some(value as i64), written);
+        // Those of sixteen bytes come without a value.
+        let known = size <= 8;
+        let written = (op == Op::Rmw && known).then_some(written as i64);
+        self.emit(op, variable.0, order as u32, pc, known.then_some(value as i64), written);
     }
 
     /// A range with its contents becomes accesses of at most eight bytes; a longer one is one access without a value.
@@ -494,7 +496,7 @@ impl Translator {
 
     fn lock_of(&mut self, address: u64, lock_kind: u64) -> &mut Lock {
         if !self.objects.locks.contains_key(&address) {
-            let what = match lock_kind {
+            let what = match lock_kind & !wire::lock::TRIED {
                 wire::lock::RWLOCK => "rwlock",
                 wire::lock::SPIN => "spin lock",
                 wire::lock::ANNOTATED => "lock",
@@ -509,6 +511,7 @@ impl Translator {
 
     fn lock(&mut self, address: u64, lock_kind: u64, writes: bool, pc: u64) {
         let thread = self.current;
+        let tried = (lock_kind & wire::lock::TRIED != 0) as u32;
         if !self.lock_of(address, lock_kind).is_open_to(thread, writes) {
             // It was given back by a thread that the trace does not have as its holder: from here on it is another lock.
             self.objects.locks.remove(&address);
@@ -519,13 +522,13 @@ impl Translator {
         if writes {
             let count = lock.owner.map_or(0, |(_, count)| count);
             lock.owner = Some((thread, count + 1));
-            self.emit(Op::Acquire, id, 0, pc, None, None);
+            self.emit(Op::Acquire, id, tried, pc, None, None);
         } else {
             match lock.readers.iter_mut().find(|reader| reader.0 == thread) {
                 Some(reader) => reader.1 += 1,
                 None => lock.readers.push((thread, 1)),
             }
-            self.emit(Op::ReadAcquire, id, 0, pc, None, None);
+            self.emit(Op::ReadAcquire, id, tried, pc, None, None);
         }
     }
 

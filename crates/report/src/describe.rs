@@ -10,6 +10,12 @@ pub fn race(trace: &Trace, first: EventId, second: EventId) -> String {
     crate::text::race_headline(trace, first, second)
 }
 
+/// An access as a noun: `write in T1 at bank.c:17`.
+pub fn access(trace: &Trace, event: EventId) -> String {
+    let (thread, place) = (words::thread(trace, event), words::place(trace, event));
+    format!("{} in {thread} at {place}", trace.events.ops()[event.index()].word())
+}
+
 /// What a thread does next: `T1 is about to write balance at bank.c:17`.
 pub fn about_to(trace: &Trace, event: EventId) -> String {
     let verb = match trace.events.ops()[event.index()] {

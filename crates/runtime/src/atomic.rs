@@ -1,7 +1,7 @@
 //! The compiler's callbacks for atomics. The operation itself is always done sequentially consistently; the record says
 //! which order the program asked for.
 
-use crate::record::{put3, put4};
+use crate::record::{page, put3, put4};
 use crate::stubs;
 use crate::thread::{self, Thread};
 use crate::token::enter;
@@ -12,24 +12,64 @@ use core::sync::atomic::{Ordering::SeqCst, fence};
 const RELAXED: i32 = 0;
 pub const ACQUIRE: i32 = 2;
 pub const RELEASE: i32 = 3;
+pub const ACQUIRE_RELEASE: i32 = 4;
 
 pub fn detail(log: u8, order: i32) -> u8 {
     log | (order as u8 & 7) << 3
 }
 
-/// Remembers a relaxed read, which a later fence may turn into an acquiring one.
-fn remember(thread: *mut Thread, address: usize, log: u8, order: i32) {
-    if order != RELAXED {
-        return;
+/// Remembers a record, just written, of a read that does not acquire: a fence to come may make it do so.
+#[inline]
+fn remember(thread: *mut Thread, order: i32, words: usize) {
+    if order == RELAXED || order == RELEASE {
+        unsafe { (*thread).unacquired.push(page().next.sub(words)) };
     }
-    let thread = unsafe { &mut *thread };
-    let count = thread.relaxed_count;
-    if count > 0 && thread.relaxed[(count - 1) % thread.relaxed.len()].0 == address {
-        return;
+}
+
+/// The reads that a thread has done since its last acquiring fence, as places of their records; the last ones only.
+pub struct Unacquired {
+    records: [*mut u64; 256],
+    count: usize,
+}
+
+impl Unacquired {
+    #[inline]
+    fn push(&mut self, record: *mut u64) {
+        let slots = self.records.len();
+        let last = self.records[self.count.wrapping_sub(1) % slots];
+        // One that reads the same again and again waits for something.
+        let same = !last.is_null()
+            && unsafe { *last == *record && *last.add(1) == *record.add(1) && *last.add(2) == *record.add(2) };
+        if !same {
+            self.count += 1;
+        }
+        self.records[self.count.wrapping_sub(1) % slots] = record;
     }
-    let slots = thread.relaxed.len();
-    thread.relaxed[count % slots] = (address, log);
-    thread.relaxed_count = count + 1;
+
+    /// They acquire, as far as their records have not been handed over.
+    pub fn acquire(&mut self) {
+        for record in self.records.iter_mut().take(self.count) {
+            let record = core::mem::replace(record, core::ptr::null_mut());
+            if record.is_null() {
+                continue;
+            }
+            const FIRST_BIT: u32 = 8 + 3;
+            let first = unsafe { &mut *record };
+            let stronger = match *first >> FIRST_BIT & 7 {
+                order if order == RELAXED as u64 => ACQUIRE,
+                order if order == RELEASE as u64 => ACQUIRE_RELEASE,
+                order => order as i32,
+            };
+            *first = *first & !(7 << FIRST_BIT) | (stronger as u64) << FIRST_BIT;
+        }
+        self.count = 0;
+    }
+}
+
+/// A chunk is about to be handed over: whatever a later fence may mean must acquire now. That may hide a race, where the
+/// other way would invent one.
+pub fn before_handing_over() {
+    (0..thread::count()).for_each(|number| unsafe { (*thread::by_number(number)).unacquired.acquire() });
 }
 
 #[unsafe(no_mangle)]
@@ -40,28 +80,9 @@ pub unsafe extern "C" fn __tsan_atomic_thread_fence(order: i32) {
         return;
     }
     put3(head(op::FENCE, 0, 0), order as u64, 0);
-    if order == RELEASE || order == RELAXED {
-        return;
+    if order != RELEASE && order != RELAXED {
+        unsafe { (*thread).unacquired.acquire() };
     }
-    // What was read before the fence is acquired by it: as if it were read again, with acquire.
-    let this = unsafe { &mut *thread };
-    let count = this.relaxed_count.min(this.relaxed.len());
-    for i in 0..count {
-        let (address, log) = this.relaxed[i];
-        if !crate::life::is_readable(address) {
-            continue;
-        }
-        let value = unsafe {
-            match log {
-                0 => (address as *const u8).read_volatile() as u64,
-                1 => (address as *const u16).read_volatile() as u64,
-                2 => (address as *const u32).read_volatile() as u64,
-                _ => (address as *const u64).read_volatile(),
-            }
-        };
-        put3(head(op::ATOMIC_READ, detail(log, ACQUIRE), 0), address as u64, value);
-    }
-    this.relaxed_count = 0;
 }
 
 /// Orders a thread with its own signal handlers, nothing else.
@@ -83,8 +104,8 @@ macro_rules! atomics {
                 let value = at.load(SeqCst);
                 if counts {
                     put3(head(op::ATOMIC_READ, detail($log, order), pc), at.as_ptr() as u64, value as u64);
-                    remember(thread, at.as_ptr() as usize, $log, order);
-                    crate::words::note(thread, at.as_ptr() as usize, $log, value as u64);
+                    remember(thread, order, 3);
+                    crate::words::note(at.as_ptr() as usize);
                 }
                 value
             }
@@ -95,7 +116,7 @@ macro_rules! atomics {
                 at.store(value, SeqCst);
                 if counts {
                     put3(head(op::ATOMIC_WRITE, detail($log, order), pc), at.as_ptr() as u64, value as u64);
-                    crate::words::note(thread, at.as_ptr() as usize, $log, value as u64);
+                    crate::words::note(at.as_ptr() as usize);
                 }
             }
 
@@ -107,8 +128,8 @@ macro_rules! atomics {
                 if counts {
                     let first = head(op::RMW, detail($log, order), pc);
                     put4(first, at.as_ptr() as u64, old as u64, new(old) as u64);
-                    remember(thread, at.as_ptr() as usize, $log, order);
-                    crate::words::note(thread, at.as_ptr() as usize, $log, new(old) as u64);
+                    remember(thread, order, 4);
+                    crate::words::note(at.as_ptr() as usize);
                 }
                 old
             }
@@ -150,13 +171,13 @@ macro_rules! atomics {
                     match result {
                         Ok(old) => {
                             put4(head(op::RMW, detail($log, orders.0), pc), address, old as u64, new as u64);
-                            remember(thread, address as usize, $log, orders.0);
-                            crate::words::note(thread, address as usize, $log, new as u64);
+                            remember(thread, orders.0, 4);
+                            crate::words::note(address as usize);
                         }
                         Err(old) => {
                             put3(head(op::ATOMIC_READ, detail($log, orders.1), pc), address, old as u64);
-                            remember(thread, address as usize, $log, orders.1);
-                            crate::words::note(thread, address as usize, $log, old as u64);
+                            remember(thread, orders.1, 3);
+                            crate::words::note(address as usize);
                         }
                     }
                 }

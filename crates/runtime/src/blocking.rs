@@ -11,7 +11,6 @@ use crate::thread::{self, inside};
 use crate::token::{acquire, enter, is_on, release, step, yield_now};
 use crate::wire::{head, op};
 use core::ffi::{c_int, c_long, c_uint, c_ulong};
-use core::sync::atomic::Ordering::Relaxed;
 
 /// Lets go of the token around a call.
 pub fn around<R>(call: impl FnOnce() -> R) -> R {
@@ -244,44 +243,4 @@ pub unsafe extern "C" fn pthread_yield() -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thrd_yield() {
     unsafe { sched_yield() };
-}
-
-fn really(number: c_long, arguments: [usize; 6]) -> c_long {
-    match unsafe { c::system(number, arguments) } {
-        error if error < 0 && error > -4096 => {
-            c::set_errno(-error as c_int);
-            -1
-        }
-        result => result,
-    }
-}
-
-/// Libraries that are not instrumented, Rust's and C++'s among them, wait by system calls of their own.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
-    let arguments = [a, b, c, d, e, f];
-    if n != number::FUTEX {
-        return really(n, arguments);
-    }
-    let thread = thread::current();
-    let watched = is_on()
-        && !thread.is_null()
-        && unsafe { (*thread).inside } == 0
-        && crate::token::HOLDER.0.load(Relaxed) == thread as usize;
-    if watched {
-        crate::words::before_futex(thread, a);
-    }
-    const WAIT: usize = 0;
-    const LOCK_PI: usize = 6;
-    const WAIT_BITSET: usize = 9;
-    let result = match b & 127 {
-        WAIT | LOCK_PI | WAIT_BITSET => around(|| really(n, arguments)),
-        _ => really(n, arguments),
-    };
-    if watched && crate::token::HOLDER.0.load(Relaxed) == thread as usize {
-        let error = c::errno();
-        crate::words::after_futex(thread);
-        c::set_errno(error);
-    }
-    result
 }

@@ -55,6 +55,8 @@ pub const CLOCK_MONOTONIC: c_int = 1;
 
 /// The signal by which the watchdog asks a thread to let go of the token; one that programs hardly use.
 pub const SIGNAL: c_int = 63;
+/// A breakpoint.
+pub const SIGTRAP: c_int = 5;
 pub const SIG_SETMASK: usize = 2;
 
 pub mod number {
@@ -75,7 +77,6 @@ pub mod number {
     pub const TGKILL: i64 = 234;
     pub const OPENAT: i64 = 257;
     pub const MEMBARRIER: i64 = 324;
-    pub const PROCESS_VM_READV: i64 = 310;
 }
 
 /// A system call without errno: minus the error, or the result.

@@ -6,10 +6,10 @@ use crate::c::{
 };
 use crate::life::is_ours;
 use crate::record::{put_range, put3};
-use crate::stubs;
 use crate::thread;
 use crate::token::{self, enter};
 use crate::wire::{head, op};
+use crate::{real, stubs};
 use core::ffi::c_int;
 
 /// Whether events of the heap count for this thread right now, as a step.
@@ -108,7 +108,77 @@ unsafe extern "C" fn valloc_at(size: usize, pc: usize) -> Pointer {
     unsafe { memalign_at(4096, size, pc) }
 }
 
+// Mappings come and go like blocks.
+
+unsafe extern "C" fn map_at(
+    at: Pointer,
+    size: usize,
+    protection: c_int,
+    flags: c_int,
+    file: c_int,
+    offset: i64,
+) -> Pointer {
+    let real = real!(mmap, fn(Pointer, usize, c_int, c_int, c_int, i64) -> Pointer);
+    let block = unsafe { real(at, size, protection, flags, file, offset) };
+    const FAILED: usize = usize::MAX;
+    const ANONYMOUS: c_int = 0x20;
+    if block as usize != FAILED && flags & ANONYMOUS != 0 && counts(0) {
+        put3(head(op::ALLOC, 1, 0), block as u64, size as u64);
+    }
+    block
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap(
+    at: Pointer,
+    size: usize,
+    prot: c_int,
+    flags: c_int,
+    file: c_int,
+    offset: i64,
+) -> Pointer {
+    unsafe { map_at(at, size, prot, flags, file, offset) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap64(
+    at: Pointer,
+    size: usize,
+    prot: c_int,
+    flags: c_int,
+    file: c_int,
+    offset: i64,
+) -> Pointer {
+    unsafe { map_at(at, size, prot, flags, file, offset) }
+}
+
+unsafe extern "C" fn unmap_at(block: Pointer, size: usize, pc: usize) -> c_int {
+    // This also takes the value of a write that is about to be lost.
+    if counts(pc) {
+        put3(head(op::FREE, 0, pc), block as u64, 1);
+    }
+    unsafe { real!(munmap, fn(Pointer, usize) -> c_int)(block, size) }
+}
+
+unsafe extern "C" fn protect_at(block: Pointer, size: usize, protection: c_int, pc: usize) -> c_int {
+    counts(pc);
+    unsafe { real!(mprotect, fn(Pointer, usize, c_int) -> c_int)(block, size, protection) }
+}
+
+unsafe extern "C" fn advise_at(block: Pointer, size: usize, advice: c_int, pc: usize) -> c_int {
+    counts(pc);
+    unsafe { real!(madvise, fn(Pointer, usize, c_int) -> c_int)(block, size, advice) }
+}
+
+unsafe extern "C" fn remap_at(block: Pointer, old: usize, new: usize, flags: c_int, to: Pointer, pc: usize) -> Pointer {
+    if counts(pc) {
+        put3(head(op::FREE, 0, pc), block as u64, 1);
+    }
+    unsafe { real!(mremap, fn(Pointer, usize, usize, c_int, Pointer) -> Pointer)(block, old, new, flags, to) }
+}
+
 stubs! {
+    munmap "rdx" unmap_at; mprotect "rcx" protect_at; madvise "rcx" advise_at; mremap "r9" remap_at;
     malloc "rsi" malloc_at; free "rsi" free_at; cfree "rsi" free_at; calloc "rdx" calloc_at; realloc "rdx" realloc_at;
     reallocarray "rcx" reallocarray_at; memalign "rdx" memalign_at; aligned_alloc "rdx" memalign_at;
     posix_memalign "rcx" posix_memalign_at; valloc "rsi" valloc_at;

@@ -13,18 +13,25 @@
 #![allow(clippy::missing_safety_doc, missing_docs)]
 
 mod access;
+mod annotations;
 mod atomic;
+mod atomic128;
 mod blocking;
 mod c;
+mod decode;
+mod exit;
+mod futex;
 mod heap;
 mod life;
 mod locks;
 mod memory;
 mod once;
 mod patch;
+mod probe;
 mod ranges;
 mod record;
 mod signals;
+mod stacks;
 mod thread;
 mod threads;
 mod token;

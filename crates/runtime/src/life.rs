@@ -15,19 +15,10 @@ static STARTED: AtomicBool = AtomicBool::new(false);
 /// First and last byte of our own instructions.
 static OURS: Global<(usize, usize)> = Global::new((0, 0));
 
-/// Whether an instruction is ours.
+/// Whether an instruction is ours, or a copy that we have made.
 pub fn is_ours(pc: usize) -> bool {
     let (first, last) = unsafe { *OURS.get() };
-    (first..=last).contains(&pc)
-}
-
-/// Whether memory is there.
-pub fn is_readable(address: usize) -> bool {
-    let mut byte = 0u8;
-    let own = [&raw mut byte as usize, 1];
-    let other = [address, 1];
-    let arguments = [c::pid() as usize, own.as_ptr() as usize, 1, other.as_ptr() as usize, 1, 0];
-    unsafe { c::system(c::number::PROCESS_VM_READV, arguments) == 1 }
+    (first..=last).contains(&pc) || crate::probe::is_copy(pc)
 }
 
 /// A whole file, which may be one of `/proc`.
@@ -99,6 +90,7 @@ pub unsafe extern "C" fn __tsan_init() {
     this.handle.store(unsafe { c::pthread_self() }, Relaxed);
     this.inside = 1;
     thread::set_current(first);
+    crate::patch::install_probes();
     tell_maps();
     token::start(first);
     put3(head(op::BEGIN, 0, 0), 0, 0);
@@ -143,14 +135,55 @@ pub unsafe extern "C" fn vfork() -> c_int {
     unsafe { fork() }
 }
 
+/// Who has a library loaded or unloaded, and how often, as initialisation may load more. Guarded by the token.
+static LOADER: Global<(*mut thread::Thread, u32)> = Global::new((core::ptr::null_mut(), 0));
+
+/// Libraries are initialised and left one after the other, under a lock of the dynamic linker. It is taken here already, so
+/// that the order is seen.
+fn under_loader_lock<R>(work: impl FnOnce() -> R) -> R {
+    let thread = thread::current();
+    if !is_on() || !enter(thread) {
+        return work();
+    }
+    let loader = LOADER.get();
+    let key = loader as usize;
+    inside(thread, || {
+        while is_on() && !unsafe { (*loader).0.is_null() || (*loader).0 == thread } {
+            token::block(thread, key, None);
+        }
+    });
+    unsafe { *loader = (thread, (*loader).1 + 1) };
+    if is_on() {
+        put3(head(op::SYNC_ACQUIRE, 0, 0), key as u64, 0);
+    }
+    let result = work();
+    let counts = is_on() && enter(thread);
+    unsafe { (*loader).1 -= 1 };
+    if unsafe { (*loader).1 } == 0 {
+        unsafe { (*loader).0 = core::ptr::null_mut() };
+    }
+    if counts {
+        put3(head(op::SYNC_RELEASE, 0, 0), key as u64, 0);
+        inside(thread, || token::wake(key, usize::MAX, 0));
+    }
+    result
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dlopen(path: *const u8, flags: c_int) -> Pointer {
-    let library = unsafe { real!(dlopen, fn(*const u8, c_int) -> Pointer)(path, flags) };
-    let thread = thread::current();
-    if is_on() && !library.is_null() && enter(thread) {
-        inside(thread, tell_maps);
-    }
-    library
+    under_loader_lock(|| {
+        let library = unsafe { real!(dlopen, fn(*const u8, c_int) -> Pointer)(path, flags) };
+        let thread = thread::current();
+        if is_on() && !library.is_null() && enter(thread) {
+            inside(thread, tell_maps);
+        }
+        library
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dlclose(library: Pointer) -> c_int {
+    under_loader_lock(|| unsafe { real!(dlclose, fn(Pointer) -> c_int)(library) })
 }
 
 #[unsafe(no_mangle)]

@@ -128,7 +128,7 @@ unsafe extern "C" fn mutex_clocklock(mutex: Pointer, clock: c_int, at: *const Ti
         let at = unsafe { *at }.to_nanoseconds();
         let result = take_mutex(thread, mutex, Some((clock, at)));
         if locked(result) {
-            record(op::LOCK, pc, mutex, lock::MUTEX);
+            record(op::LOCK, pc, mutex, lock::MUTEX | lock::TRIED);
         }
         result
     })
@@ -138,7 +138,7 @@ unsafe extern "C" fn mutex_trylock(mutex: Pointer, pc: usize) -> c_int {
     let counts = enter(thread::current());
     let result = try_mutex(mutex);
     if counts && locked(result) {
-        record(op::LOCK, pc, mutex, lock::MUTEX);
+        record(op::LOCK, pc, mutex, lock::MUTEX | lock::TRIED);
     }
     result
 }
@@ -209,7 +209,8 @@ fn take_rwlock(lock_at: Pointer, pc: usize, writes: bool, deadline: Deadline) ->
     inside(thread, || {
         let result = contend(thread, lock_at as usize, deadline, EBUSY, attempt, really);
         if result == 0 {
-            record(if writes { op::LOCK } else { op::READ_LOCK }, pc, lock_at, lock::RWLOCK);
+            let tried = if deadline.is_some() { lock::TRIED } else { 0 };
+            record(if writes { op::LOCK } else { op::READ_LOCK }, pc, lock_at, lock::RWLOCK | tried);
         }
         result
     })
@@ -243,7 +244,7 @@ unsafe extern "C" fn rwlock_try_read(at: Pointer, pc: usize) -> c_int {
     let counts = enter(thread::current());
     let result = unsafe { real!(pthread_rwlock_tryrdlock, fn(Pointer) -> c_int)(at) };
     if counts && result == 0 {
-        record(op::READ_LOCK, pc, at, lock::RWLOCK);
+        record(op::READ_LOCK, pc, at, lock::RWLOCK | lock::TRIED);
     }
     result
 }
@@ -252,7 +253,7 @@ unsafe extern "C" fn rwlock_try_write(at: Pointer, pc: usize) -> c_int {
     let counts = enter(thread::current());
     let result = unsafe { real!(pthread_rwlock_trywrlock, fn(Pointer) -> c_int)(at) };
     if counts && result == 0 {
-        record(op::LOCK, pc, at, lock::RWLOCK);
+        record(op::LOCK, pc, at, lock::RWLOCK | lock::TRIED);
     }
     result
 }
@@ -307,7 +308,7 @@ unsafe extern "C" fn spin_trylock(at: Pointer, pc: usize) -> c_int {
     let counts = enter(thread::current());
     let result = unsafe { real!(pthread_spin_trylock, fn(Pointer) -> c_int)(at) };
     if counts && result == 0 {
-        record(op::LOCK, pc, at, lock::SPIN);
+        record(op::LOCK, pc, at, lock::SPIN | lock::TRIED);
     }
     result
 }
@@ -371,6 +372,7 @@ unsafe extern "C" fn c11_timedlock(mutex: Pointer, at: *const Timespec, pc: usiz
 
 /// Flags of `__tsan_mutex_*`.
 const READ_LOCK: u32 = 1 << 3;
+const TRY_LOCK: u32 = 1 << 4;
 const TRY_LOCK_FAILED: u32 = 1 << 5;
 
 unsafe extern "C" fn annotated_new(at: Pointer, _flags: u32, pc: usize) {
@@ -385,7 +387,8 @@ pub unsafe extern "C" fn __tsan_mutex_pre_lock(_at: Pointer, _flags: u32) {}
 
 unsafe extern "C" fn annotated_lock(at: Pointer, flags: u32, _recursion: c_int, pc: usize) {
     if flags & TRY_LOCK_FAILED == 0 && enter(thread::current()) {
-        record(if flags & READ_LOCK == 0 { op::LOCK } else { op::READ_LOCK }, pc, at, lock::ANNOTATED);
+        let tried = if flags & TRY_LOCK != 0 { lock::TRIED } else { 0 };
+        record(if flags & READ_LOCK == 0 { op::LOCK } else { op::READ_LOCK }, pc, at, lock::ANNOTATED | tried);
     }
 }
 

@@ -5,10 +5,10 @@
 
 use crate::c::Pointer;
 use crate::record::put3;
-use crate::thread::{self, Thread, inside};
+use crate::thread::{self, inside};
 use crate::token::{block, enter, is_on, wake};
 use crate::wire::{head, op};
-use crate::{atomic, real, stubs, words};
+use crate::{atomic, real, stubs};
 use core::arch::global_asm;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -142,9 +142,8 @@ unsafe extern "C" fn once(control: *mut c_int, function: Function, pc: usize) ->
 
 const DONE: u64 = 1;
 
-fn guard_event(thread: *mut Thread, code: u8, order: i32, guard: Pointer, pc: usize) {
+fn guard_event(code: u8, order: i32, guard: Pointer, pc: usize) {
     put3(head(code, atomic::detail(0, order), pc), guard as u64, DONE);
-    words::note(thread, guard as usize, 0, DONE);
 }
 
 unsafe extern "C" fn guard_acquire(guard: Pointer, pc: usize) -> c_int {
@@ -154,7 +153,7 @@ unsafe extern "C" fn guard_acquire(guard: Pointer, pc: usize) -> c_int {
     let result = unsafe { real!(__cxa_guard_acquire, fn(Pointer) -> c_int)(guard) };
     if counts && enter(thread) {
         match result {
-            0 => guard_event(thread, op::ATOMIC_READ, atomic::ACQUIRE, guard, pc),
+            0 => guard_event(op::ATOMIC_READ, atomic::ACQUIRE, guard, pc),
             _ => acquire_unfinished(guard, pc),
         }
     }
@@ -164,7 +163,7 @@ unsafe extern "C" fn guard_acquire(guard: Pointer, pc: usize) -> c_int {
 unsafe extern "C" fn guard_release(guard: Pointer, pc: usize) {
     let thread = thread::current();
     if enter(thread) {
-        guard_event(thread, op::ATOMIC_WRITE, atomic::RELEASE, guard, pc);
+        guard_event(op::ATOMIC_WRITE, atomic::RELEASE, guard, pc);
     }
     unsafe { real!(__cxa_guard_release, fn(Pointer) -> ())(guard) }
 }

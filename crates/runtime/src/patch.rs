@@ -31,7 +31,7 @@ unsafe extern "C" {
 
 /// An entry of an ELF symbol table.
 #[repr(C)]
-struct Symbol {
+pub struct Symbol {
     name: u32,
     info: u8,
     other: u8,
@@ -45,11 +45,16 @@ impl Symbol {
         const FUNCTION: u8 = 2;
         self.section != 0 && self.info & 15 == FUNCTION
     }
+
+    /// Bytes.
+    pub fn size(&self) -> usize {
+        self.size as usize
+    }
 }
 
 /// A symbol table in memory.
 #[derive(Clone, Copy)]
-struct Table {
+pub struct Table {
     /// Added to the values.
     base: usize,
     symbols: *const Symbol,
@@ -68,7 +73,17 @@ impl Table {
         unsafe { core::slice::from_raw_parts(self.symbols, self.count) }
     }
 
-    fn name(&self, symbol: &Symbol) -> &'static [u8] {
+    /// The functions that the table has.
+    pub fn functions(&self) -> impl Iterator<Item = &'static Symbol> {
+        self.symbols().iter().filter(|symbol| symbol.is_function())
+    }
+
+    /// Where a symbol is.
+    pub fn address(&self, symbol: &Symbol) -> usize {
+        self.base + symbol.value as usize
+    }
+
+    pub fn name(&self, symbol: &Symbol) -> &'static [u8] {
         let start = unsafe { self.names.add(symbol.name as usize) };
         let mut length = 0;
         while unsafe { start.add(length).read_volatile() } != 0 {
@@ -215,8 +230,25 @@ fn stands_for(name: &'static [u8]) -> Option<&'static [u8]> {
     if let Some(original) = strip(name, b"__interceptor_") {
         return if strip(original, b"trampoline_").is_some() { None } else { Some(original) };
     }
+    // These are written in assembly and have no other name.
+    let exact: [&[u8]; 4] = [b"setjmp", b"_setjmp", b"sigsetjmp", b"__sigsetjmp"];
+    if exact.iter().any(|exact| same(exact, name)) {
+        return Some(name);
+    }
     let ours: [&[u8]; 7] = [b"__tsan_", b"__sanitizer_unaligned_", b"__cxa_guard_", b"_Znw", b"_Zna", b"_Zdl", b"_Zda"];
     ours.iter().any(|prefix| strip(name, prefix).is_some()).then_some(name)
+}
+
+/// Memory for instructions that a jump from an address reaches.
+pub fn near(address: usize, size: usize) -> Option<usize> {
+    const FIXED_NOREPLACE: usize = 0x100000 | 0x2 | 0x20;
+    let step = size.next_multiple_of(1 << 16);
+    let near = address & !0xf_ffff;
+    let below = near > 0x4000_0000;
+    let place = |i: usize| if below { near - 0x1000_0000 - i * step } else { near + 0x2000_0000 + i * step };
+    let mut made =
+        (0..256).map(|i| unsafe { system(number::MMAP, [place(i), size, 7, FIXED_NOREPLACE, usize::MAX, 0]) });
+    made.find(|&result| result > 0).map(|result| result as usize)
 }
 
 /// Overwrites the start of a function with a jump. False if there is no room for it nearby.
@@ -224,14 +256,8 @@ fn redirect(function: usize, target: usize) -> bool {
     let (mut next, mut end) = unsafe { *JUMPS.get() };
     if next + 16 > end {
         const ROOM: usize = 1 << 16;
-        const FIXED_NOREPLACE: usize = 0x100000 | 0x2 | 0x20;
-        let near = function & !0xf_ffff;
-        let below = near > 0x4000_0000;
-        let place = |i: usize| if below { near - 0x1000_0000 - i * ROOM } else { near + 0x2000_0000 + i * ROOM };
-        let made =
-            (0..256).map(|i| unsafe { system(number::MMAP, [place(i), ROOM, 7, FIXED_NOREPLACE, usize::MAX, 0]) });
-        let Some(made) = { made }.find(|&result| result > 0) else { return false };
-        (next, end) = (made as usize, made as usize + ROOM);
+        let Some(made) = near(function, ROOM) else { return false };
+        (next, end) = (made, made + ROOM);
     }
     unsafe {
         // jmp [rip], and the address behind it.
@@ -260,6 +286,13 @@ unsafe extern "C" fn first_stage() -> usize {
         }
     }
     resolved
+}
+
+/// Has the atomic instructions of a program with the runtime inside recorded.
+pub fn install_probes() {
+    if let Some(program) = unsafe { *PROGRAM.get() } {
+        crate::probe::install(&program);
+    }
 }
 
 /// Called when the program starts us.

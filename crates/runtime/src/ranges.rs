@@ -16,7 +16,7 @@ use core::ffi::c_int;
 fn counts(pc: usize) -> bool {
     let thread = thread::current();
     let recorded = token::is_on() && !thread.is_null() && unsafe { (*thread).inside } == 0;
-    recorded && !is_ours(pc) && enter(thread)
+    recorded && !is_ours(pc) && !crate::probe::is_unseen(pc) && enter(thread)
 }
 
 fn forwards(to: usize, from: usize, length: usize) {

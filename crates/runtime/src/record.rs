@@ -27,8 +27,6 @@ pub struct Page {
     pub mask: u64,
     /// Bytes to copy if `mask` is 0.
     pub length: usize,
-    /// Look at the thread's synchronisation words as well.
-    pub look: bool,
 }
 
 pub static PAGE_STATE: Global<Page> = Global::new(Page {
@@ -40,7 +38,6 @@ pub static PAGE_STATE: Global<Page> = Global::new(Page {
     address: 0,
     mask: 0,
     length: 0,
-    look: false,
 });
 
 static HEADER: Global<*mut Header> = Global::new(core::ptr::null_mut());
@@ -112,6 +109,7 @@ fn next_chunk() {
 }
 
 fn exchange_chunk() {
+    crate::atomic::before_handing_over();
     let header = header();
     let filled = header.filled.load(Relaxed).wrapping_add(1);
     header.filled.store(filled, Release);
@@ -256,26 +254,10 @@ pub fn flush() {
     }
 }
 
-/// A slot that nothing is put into.
-static NOWHERE: Global<u64> = Global::new(0);
-
-/// Makes the holder's next call into the runtime look at its synchronisation words, without a cost for other calls.
-pub fn flush_and_look_next() {
-    flush();
-    let page = page();
-    (page.slot, page.mask, page.length, page.look) = (NOWHERE.get(), 0, 0, true);
-}
-
 #[cold]
 #[inline(never)]
 fn slow_flush() {
     let page = page();
     unsafe { copy_bytes(page.address, page.slot, page.length) };
     page.slot = core::ptr::null_mut();
-    if core::mem::take(&mut page.look) {
-        let thread = crate::thread::current();
-        if token::HOLDER.0.load(Relaxed) == thread as usize {
-            crate::words::look(thread);
-        }
-    }
 }

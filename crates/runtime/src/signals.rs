@@ -29,6 +29,9 @@ const IGNORE: usize = 1;
 /// What the program asked for.
 static ACTIONS: Global<[Action; 65]> = Global::new([NO_ACTION; 65]);
 
+/// What must reach the runtime at any time, as bits of a mask.
+const NEVER_BLOCKED: u64 = 1 << (c::SIGTRAP - 1) | 1 << (c::SIGNAL - 1);
+
 type Handler = unsafe extern "C" fn(c_int, Pointer, Pointer);
 
 /// Faults happen where they happen.
@@ -36,7 +39,7 @@ fn is_fault(signal: c_int) -> bool {
     matches!(signal, 4 | 5 | 6 | 7 | 8 | 11 | 31)
 }
 
-fn call(signal: c_int, information: Pointer, context: Pointer) {
+pub fn call(signal: c_int, information: Pointer, context: Pointer) {
     let action = unsafe { (*ACTIONS.get())[signal as usize] };
     if action.handler > IGNORE {
         let handler: Handler = unsafe { core::mem::transmute(action.handler) };
@@ -44,10 +47,26 @@ fn call(signal: c_int, information: Pointer, context: Pointer) {
     }
 }
 
+/// The same for a signal that ends the program if it has no handler.
+pub fn call_or_die(signal: c_int, information: Pointer, context: Pointer) {
+    let action = unsafe { (*ACTIONS.get())[signal as usize] };
+    if action.handler != DEFAULT {
+        return call(signal, information, context);
+    }
+    unsafe { real_action()(signal, &NO_ACTION, core::ptr::null_mut()) };
+    // It is blocked while its handler runs, and comes again after.
+    unsafe { c::system(c::number::TGKILL, [c::pid() as usize, c::thread_id() as usize, signal as usize, 0, 0, 0]) };
+}
+
+/// The instruction at which a signal came, and at which the thread will go on.
+pub fn instruction(context: Pointer) -> &'static mut usize {
+    const RIP: usize = 40 + 16 * 8;
+    unsafe { &mut *(context as *mut u8).add(RIP).cast() }
+}
+
 /// The instruction at which a signal came.
 pub fn interrupted_at(context: Pointer) -> usize {
-    const RIP: usize = 40 + 16 * 8;
-    unsafe { *(context as *const u8).add(RIP).cast::<usize>() }
+    *instruction(context)
 }
 
 unsafe extern "C" fn on_signal(signal: c_int, information: Pointer, context: Pointer) {
@@ -116,6 +135,16 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut 
         return -1;
     }
     let before = unsafe { (*ACTIONS.get())[signal as usize] };
+    if signal == c::SIGTRAP && crate::probe::is_installed() {
+        // Ours comes first and calls the program's.
+        if let Some(&new) = unsafe { new.as_ref() } {
+            unsafe { (&mut *ACTIONS.get())[signal as usize] = new };
+        }
+        if !old.is_null() {
+            unsafe { *old = before };
+        }
+        return 0;
+    }
     let ours = |action: &Action| action.handler == on_signal as *const () as usize;
     let mut really_old = NO_ACTION;
     let result = if new.is_null() {
@@ -126,6 +155,7 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut 
         if action.handler != DEFAULT && action.handler != IGNORE {
             action.handler = on_signal as *const () as usize;
             action.flags |= SA_SIGINFO;
+            action.mask[0] &= !NEVER_BLOCKED;
         }
         unsafe { real_action()(signal, &action, &mut really_old) }
     };
@@ -143,4 +173,29 @@ pub unsafe extern "C" fn signal(signal: c_int, handler: usize) -> usize {
         0 => old.handler,
         _ => usize::MAX,
     }
+}
+
+type Mask = [u64; 16];
+type SetMask = unsafe extern "C" fn(c_int, *const Mask, *mut Mask) -> c_int;
+
+unsafe fn set_mask(how: c_int, new: *const Mask, old: *mut Mask, really: SetMask) -> c_int {
+    const UNBLOCK: c_int = 1;
+    match unsafe { new.as_ref() } {
+        Some(&new) if how != UNBLOCK && token::is_on() => {
+            let mut new = new;
+            new[0] &= !NEVER_BLOCKED;
+            unsafe { really(how, &new, old) }
+        }
+        _ => unsafe { really(how, new, old) },
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_sigmask(how: c_int, new: *const Mask, old: *mut Mask) -> c_int {
+    unsafe { set_mask(how, new, old, real!(pthread_sigmask, fn(c_int, *const Mask, *mut Mask) -> c_int)) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigprocmask(how: c_int, new: *const Mask, old: *mut Mask) -> c_int {
+    unsafe { set_mask(how, new, old, real!(sigprocmask, fn(c_int, *const Mask, *mut Mask) -> c_int)) }
 }

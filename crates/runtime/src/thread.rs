@@ -85,14 +85,8 @@ pub struct Thread {
     pub depth: usize,
     /// The stack pointer of each frame: what lies below a new frame has been left by `longjmp`.
     pub frames: *mut [usize; DEEPEST],
-    /// Four-byte words that it used last, for [`crate::words`].
-    pub words: [usize; crate::words::RECENT],
-    /// How many it used.
-    pub next_word: usize,
-    /// Relaxed atomic reads since the last fence, most recent last.
-    pub relaxed: [(usize, u8); 8],
-    /// How many of them there were.
-    pub relaxed_count: usize,
+    /// What an acquiring fence would acquire.
+    pub unacquired: crate::atomic::Unacquired,
 }
 
 static TABLE: Global<*mut Thread> = Global::new(core::ptr::null_mut());

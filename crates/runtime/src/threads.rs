@@ -122,6 +122,9 @@ fn start(
         put3(head(op::FORK, 0, pc), number, function as u64);
         let begin_with = Box::into_raw(Box::new(Start { thread, function, argument, returns_int }));
         let mut made = 0;
+        let own = crate::stacks::with_new_stack(attributes.cast(), thread);
+        let attributes =
+            own.as_ref().map_or(attributes, |own| (own as *const crate::stacks::Attributes).cast_mut().cast());
         let result = token::lend(creator, || unsafe { real_create()(&mut made, attributes, begin, begin_with.cast()) });
         if result == 0 {
             unsafe {

@@ -307,8 +307,8 @@ pub fn block(thread: *mut Thread, key: usize, deadline: Option<(c_int, u64)>) ->
     this.timed_out
 }
 
-/// Makes up to `most` threads that wait for the key runnable; `notify` is what they were woken by.
-pub fn wake(key: usize, most: usize, notify: u64) {
+/// Makes up to `most` threads that wait for the key runnable; `notify` is what they were woken by. How many there were.
+pub fn wake(key: usize, most: usize, notify: u64) -> usize {
     SCHEDULER.lock();
     let lists = lists();
     let mut woken = 0;
@@ -332,6 +332,7 @@ pub fn wake(key: usize, most: usize, notify: u64) {
         }
     }
     SCHEDULER.unlock();
+    woken
 }
 
 /// Everybody waits and nobody runs: perhaps a lock was given back in a way that we did not see. Whoever waits for one

@@ -169,6 +169,8 @@ pub mod lock {
     pub const RWLOCK: u64 = 1;
     pub const SPIN: u64 = 2;
     pub const ANNOTATED: u64 = 3;
+    /// Added if it would have given up instead of waiting.
+    pub const TRIED: u64 = 1 << 8;
 }
 
 /// How many words a record has; `rest` are the words from the record's first on.

@@ -548,6 +548,10 @@ impl<'f> Machine<'f> {
     /// One of `others` holds the lock that `id` wants, in a way that keeps `id` waiting.
     pub fn is_blocked(&self, id: EventId, others: &[EventId]) -> Check {
         let event = self.facts.trace.event(id);
+        if matches!(event.op, Op::Acquire | Op::ReadAcquire) && event.aux != 0 {
+            let detail = format!("{} does not wait", self.facts.text(id));
+            return Err(Violation::new(ScheduleRule::NotAnAcquire, id, detail));
+        }
         let (lock, to_write) = match event.op.if_it_happens() {
             Op::Acquire => (LockId(event.target), true),
             Op::ReadAcquire => (LockId(event.target), false),

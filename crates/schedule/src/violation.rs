@@ -73,7 +73,7 @@ pub enum ScheduleRule {
     NotNextEvent,
     /// A deadlock has at least two threads.
     TooFewThreads,
-    /// What waits in a deadlock is an acquire or the end of a wait.
+    /// What waits in a deadlock is an acquire that waits or the end of a wait.
     NotAnAcquire,
     /// In a deadlock each thread waits for a lock that another one of them holds.
     NotBlocked,
@@ -169,7 +169,7 @@ impl ScheduleRule {
             ScheduleRule::AlreadyHappened => "the events that a witness leads up to are not part of the schedule",
             ScheduleRule::NotNextEvent => "the events that a witness leads up to are the next ones of their threads",
             ScheduleRule::TooFewThreads => "a deadlock has at least two threads",
-            ScheduleRule::NotAnAcquire => "what waits in a deadlock is an acquire or the end of a wait",
+            ScheduleRule::NotAnAcquire => "what waits in a deadlock is an acquire that waits or the end of a wait",
             ScheduleRule::NotBlocked => "in a deadlock each thread waits for a lock that another one of them holds",
         }
     }

@@ -29,6 +29,13 @@ impl Recording {
         }
         Some(Recording { recorded, cells: Cells::of(trace) })
     }
+
+    /// Where the program itself was at an event, not a library of its language.
+    fn place(&self, trace: &Trace, event: EventId) -> String {
+        let stack = self.stack(trace, event).into_iter().map(|frame| frame.place);
+        let own = |place: &String| !place.starts_with("library/") && !place.starts_with("/usr/include/");
+        stack.into_iter().find(own).unwrap_or_else(|| trace.location_of(event).to_owned())
+    }
 }
 
 impl Background for Recording {
@@ -37,7 +44,9 @@ impl Background for Recording {
         // What lies below the program's own functions tells nobody anything.
         let own =
             |frame: &snag_recording::Frame| !frame.place.starts_with("libc.so") && !frame.place.starts_with("memfd:");
-        frames.filter(own).map(|frame| Frame { function: frame.function, place: frame.place }).collect()
+        let program = |frame: &snag_recording::Frame| !frame.function.contains("__rust_begin_short_backtrace");
+        let frames = frames.take_while(program).filter(own);
+        frames.map(|frame| Frame { function: frame.function, place: frame.place }).collect()
     }
 
     fn memory(&self, trace: &Trace, event: EventId) -> Option<String> {
@@ -54,8 +63,8 @@ impl Background for Recording {
         else {
             return None;
         };
-        let place = match trace.location_of(block) {
-            "" => String::new(),
+        let place = match self.place(trace, block) {
+            place if place.is_empty() => String::new(),
             place => format!(" at {place}"),
         };
         Some(format!(
@@ -74,7 +83,7 @@ impl Background for Recording {
             "{}{name} was created by {} at {}",
             trace.tables.thread_name(thread),
             trace.tables.thread_name(trace.thread_of(fork)),
-            trace.location_of(fork)
+            self.place(trace, fork)
         ))
     }
 

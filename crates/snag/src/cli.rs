@@ -1,7 +1,7 @@
 //! The command line: every command and the options that all share.
 
 use crate::commands::{
-    check, compare, compile, convert, explore, generate, pages, record, replay, run, stats, trace, verify,
+    cargo, check, compare, compile, convert, explore, generate, pages, record, replay, run, stats, trace, verify,
 };
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::num::NonZeroUsize;
@@ -112,6 +112,8 @@ pub enum Command {
     /// Compile C++ for recording
     #[command(name = "c++")]
     Cpp(compile::Args),
+    /// Build a Rust program or its tests for recording, run and report: also 'cargo snag'
+    Cargo(cargo::Args),
     /// Write man pages into a folder
     Man(pages::ManArgs),
     /// Print a completion script for a shell

@@ -48,6 +48,7 @@ fn main() -> ExitCode {
         Command::Explore(args) => explore::run(&context, &args),
         Command::Cc(args) => compile::run(&context, &args, false),
         Command::Cpp(args) => compile::run(&context, &args, true),
+        Command::Cargo(args) => cargo::run(&context, &args),
         Command::Man(args) => pages::man(&args),
         Command::Completions(args) => pages::completions(&args),
     };

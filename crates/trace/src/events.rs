@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | read, write | variable | 0, or 1 + the symbol read into / the expression written |
 //! | atomic-read, atomic-write, rmw | variable | memory order |
-//! | acquire, release, read-acquire, read-release | lock | – |
+//! | acquire, read-acquire | lock | 0, or 1 if it gives up instead of waiting |
+//! | release, read-release | lock | – |
 //! | fork, join | thread | 0, or 1 + the text by which an STD trace spells that thread |
 //! | wait-begin, wait-end | condition | lock |
 //! | wake | condition | 0 (timed out or spurious), or 1 + the notify's event number |

@@ -57,7 +57,7 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
 
 /// Records and says what was odd about it.
 pub fn record(context: &Context, command: &[OsString], settings: Settings, path: &Path) -> Result<Summary, Failure> {
-    let options = Options { command: command.to_vec(), settings };
+    let options = Options { command: command.to_vec(), settings, output: None };
     interrupt::listen()?;
     interrupt::leave_to_program(true);
     let summary = Recorder::start(&options).and_then(|recorder| recorder.record(path));

@@ -1,5 +1,7 @@
 //! `snag replay`: run a recorded program again, along its recording or up to a race.
 
+mod many;
+
 use crate::background::Recording;
 use crate::context::Context;
 use crate::failure::{Failure, Status};
@@ -18,8 +20,10 @@ use std::path::{Path, PathBuf};
   snag replay run.snag               run it again the same way, and compare every event
   snag check run.snag                what could have gone wrong: R1, R2, ...
   snag replay run.snag --race R1     make it happen
+  snag replay run.snag --race R1 --many 20   what comes of it, with either access first
 
-Exit status: 0 the run was repeated; 1 the race is confirmed; 2 it went another way, or an error.")]
+Exit status: 0 the run was repeated; 1 the race is confirmed, or with --many, changes what comes out; 2 it went another
+way, or an error.")]
 pub struct Args {
     /// A recording made by 'snag record'
     #[arg(value_name = "TRACE")]
@@ -27,6 +31,9 @@ pub struct Args {
     /// Drive the program to this race, as 'snag check' numbers them, and stop in front of it
     #[arg(long, value_name = "ID")]
     race: Option<String>,
+    /// Run N times through the race with each of the two accesses first, and compare how the program ends
+    #[arg(long, value_name = "N", requires = "race", value_parser = clap::value_parser!(u64).range(1..))]
+    many: Option<u64>,
     /// The program and its arguments, if they are not those that were recorded
     #[arg(value_name = "PROG", last = true)]
     command: Vec<OsString>,
@@ -122,6 +129,9 @@ fn race(
         .into());
     };
     let pair = [race.first, race.second];
+    if let Some(runs) = args.many {
+        return many::run(context, trace, recorded, &command, id, race, runs);
+    }
     let schedule = replay::along_witness(trace, recorded, race.witness.iter(trace), pair);
     context.detail(&format!("driving the program through {} turns", schedule.len()));
     match replay::drive(trace, command, schedule, pair)? {

@@ -4,8 +4,9 @@ use crate::commands::check;
 use crate::commands::record::{self, How};
 use crate::context::Context;
 use crate::failure::{Failure, Status};
+use snag_recording::Ended;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Options of `snag run`.
 #[derive(clap::Args)]
@@ -33,26 +34,50 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
+/// What to run and how.
+pub struct Program<'a> {
+    /// The program and its arguments.
+    pub command: &'a [OsString],
+    /// How threads take turns.
+    pub how: &'a How,
+    /// Where to keep the trace.
+    pub keep: Option<&'a Path>,
+    /// Whether the result is the status of the program.
+    pub exit_with_program: bool,
+}
+
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
+    let Args { keep, exit_with_program, how, check, command } = args;
+    let program = Program { command, how, keep: keep.as_deref(), exit_with_program: *exit_with_program };
+    one(context, &program, check).map(|(status, _)| status)
+}
+
+/// Records and analyses a program. What was found, and whether the program itself failed.
+pub fn one(context: &Context, program: &Program, check: &check::Analysis) -> Result<(Status, bool), Failure> {
     let temporary = std::env::temp_dir().join(format!("snag-{}.snag", std::process::id()));
-    let path = args.keep.clone().unwrap_or_else(|| temporary.clone());
-    let result = record_and_check(context, args, &path);
-    if args.keep.is_none() {
+    let result = record_and_check(context, program, check, program.keep.unwrap_or(&temporary));
+    if program.keep.is_none() {
         let _ = std::fs::remove_file(&temporary);
     }
     result
 }
 
-fn record_and_check(context: &Context, args: &Args, path: &PathBuf) -> Result<Status, Failure> {
-    let summary = record::record(context, &args.command, args.how.settings(), path)?;
+fn record_and_check(
+    context: &Context,
+    program: &Program,
+    check: &check::Analysis,
+    path: &Path,
+) -> Result<(Status, bool), Failure> {
+    let summary = record::record(context, program.command, program.how.settings(), path)?;
     if let Some(ending) = record::ending(summary.ended) {
         context.note(&ending);
     }
     context.note(&format!("recorded {}", record::size(&summary)));
-    let found = check::analyse(context, &args.check, std::slice::from_ref(path))?;
-    match args.exit_with_program {
-        true => Ok(record::exit_status(&summary)),
-        false => Ok(found),
+    let found = check::analyse(context, check, &[path.to_owned()])?;
+    let failed = summary.ended != Ended::Exit(0);
+    match program.exit_with_program {
+        true => Ok((record::exit_status(&summary), failed)),
+        false => Ok((found, failed)),
     }
 }

@@ -4,6 +4,8 @@
 
 mod examples;
 mod replaying;
+mod rust;
 mod sturdy;
 mod support;
 mod ways_in;
+mod zoo;

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-fn program(name: &str) -> std::path::PathBuf {
+pub fn program(name: &str) -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name)
 }
 
@@ -58,10 +58,11 @@ fn threads_that_block_in_unknown_ways_do_not_stop_the_others() {
 }
 
 /// What the trace says must be in memory, byte by byte.
-struct Memory(HashMap<u64, u8>);
+#[derive(Default)]
+pub struct Memory(HashMap<u64, u8>);
 
 impl Memory {
-    fn write(&mut self, address: u64, size: u64, value: Option<i64>) {
+    pub fn write(&mut self, address: u64, size: u64, value: Option<i64>) {
         for i in 0..size {
             match value.filter(|_| size <= 8) {
                 Some(value) => self.0.insert(address + i, (value >> (8 * i)) as u8),
@@ -70,7 +71,7 @@ impl Memory {
         }
     }
 
-    fn explains(&mut self, address: u64, size: u64, value: i64) -> bool {
+    pub fn explains(&mut self, address: u64, size: u64, value: i64) -> bool {
         (0..size).all(|i| {
             let byte = (value >> (8 * i)) as u8;
             *self.0.entry(address + i).or_insert(byte) == byte
@@ -91,7 +92,7 @@ fn every_value_of_a_racy_program_is_right() {
     let each = notes.len() / 4;
     let mut next = [0; 4];
     let (mut reads, mut accesses) = (0, 0);
-    let mut memory = Memory(HashMap::new());
+    let mut memory = Memory::default();
     for event in trace.events.iter() {
         if !event.op.touches_memory() {
             continue;

@@ -72,6 +72,7 @@ impl<W: Write> StdWriter<W> {
             Op::Read | Op::Write if event.aux != 0 => return inexpressible("symbols"),
             Op::Read => bracketed("r", &tables.variable_text(VarId(event.target))),
             Op::Write => bracketed("w", &tables.variable_text(VarId(event.target))),
+            Op::Acquire if event.aux != 0 => return inexpressible("locks that are only tried"),
             Op::Acquire => bracketed("acq", name(Space::Lock, event.target)),
             Op::Release => bracketed("rel", name(Space::Lock, event.target)),
             Op::Fork | Op::Join => {

@@ -300,6 +300,10 @@ fn bracketed(rest: &mut Cursor, event: &mut Event, tables: &mut Tables) -> Parse
             rest.expect(",")?;
             event.aux = tables.intern(Space::Lock, &rest.name()?);
         }
+        Op::Acquire | Op::ReadAcquire if rest.eat(",") => {
+            rest.expect("try")?;
+            event.aux = 1;
+        }
         Op::Wake if rest.eat(",") => event.aux = 1 + rest.number("event number", 0, u32::MAX - 2)?,
         Op::MethodBegin => {
             rest.expect(",")?;

@@ -236,6 +236,7 @@ fn event_line(out: &mut String, event: &Event, tables: &Tables) -> std::result::
 /// Whether the aux column means something for this operation.
 pub(crate) fn takes_aux(op: Op) -> bool {
     op.is_access()
+        || matches!(op, Op::Acquire | Op::ReadAcquire)
         || matches!(op, Op::Fork | Op::Join | Op::WaitBegin | Op::WaitEnd | Op::Wake)
         || matches!(op, Op::MethodBegin | Op::Branch | Op::Let)
         || matches!(op, Op::OtherRead | Op::OtherWrite | Op::OtherLet | Op::OtherBranch)
@@ -306,6 +307,7 @@ fn operands(out: &mut String, event: &Event, tables: &Tables) -> std::result::Re
         Op::Fork | Op::Join if event.aux != 0 => put!(out, ",{}", name(Space::Text, event.aux - 1)),
         Op::WaitBegin | Op::WaitEnd => put!(out, ",{}", name(Space::Lock, event.aux)),
         Op::Wake if event.aux != 0 => put!(out, ",{}", event.aux - 1),
+        Op::Acquire | Op::ReadAcquire if event.aux != 0 => out.push_str(",try"),
         Op::MethodBegin => {
             out.push_str(",{");
             for (i, &object) in tables.reach_objects(ReachId(event.aux)).iter().enumerate() {

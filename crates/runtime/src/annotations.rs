@@ -1,0 +1,97 @@
+//! What programs say about themselves: the older annotations of ThreadSanitizer and its relatives, and the parts of its
+//! interface that only have to be there.
+
+use crate::c::Pointer;
+use crate::life::{__tsan_ignore_thread_begin, __tsan_ignore_thread_end};
+use crate::record::{put_range, put_range_before_write, put3};
+use crate::stubs;
+use crate::thread;
+use crate::token::enter;
+use crate::wire::{head, lock, op};
+use core::ffi::{c_int, c_long};
+use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+type Text = *const u8;
+
+fn record(code: u8, pc: usize, at: Pointer, kind: u64) {
+    if enter(thread::current()) {
+        put3(head(code, 0, pc), at as u64, kind);
+    }
+}
+
+unsafe extern "C" fn happens_before(_file: Text, _line: c_int, at: Pointer, pc: usize) {
+    record(op::SYNC_RELEASE, pc, at, 0);
+}
+
+unsafe extern "C" fn happens_after(_file: Text, _line: c_int, at: Pointer, pc: usize) {
+    record(op::SYNC_ACQUIRE, pc, at, 0);
+}
+
+unsafe extern "C" fn lock_made(_file: Text, _line: c_int, at: Pointer, pc: usize) {
+    record(op::LOCK_NEW, pc, at, lock::ANNOTATED);
+}
+
+unsafe extern "C" fn lock_taken(_file: Text, _line: c_int, at: Pointer, writes: c_long, pc: usize) {
+    record(if writes != 0 { op::LOCK } else { op::READ_LOCK }, pc, at, lock::ANNOTATED);
+}
+
+unsafe extern "C" fn lock_given_back(_file: Text, _line: c_int, at: Pointer, _writes: c_long, pc: usize) {
+    record(op::UNLOCK, pc, at, lock::ANNOTATED);
+}
+
+unsafe extern "C" fn ignore(_file: Text, _line: c_int) {
+    unsafe { __tsan_ignore_thread_begin() }
+}
+
+unsafe extern "C" fn heed(_file: Text, _line: c_int) {
+    unsafe { __tsan_ignore_thread_end() }
+}
+
+unsafe extern "C" fn nothing() {}
+
+unsafe extern "C" fn range_read(address: usize, length: usize, pc: usize) {
+    if length > 0 && enter(thread::current()) {
+        put_range(op::RANGE_READ, pc, address, length);
+    }
+}
+
+unsafe extern "C" fn range_write(address: usize, length: usize, pc: usize) {
+    if length > 0 && enter(thread::current()) {
+        put_range_before_write(pc, address, length);
+    }
+}
+
+// A barrier for tests, which orders nothing: as many threads as the low byte says wait for each other.
+
+unsafe extern "C" fn barrier_init(barrier: &AtomicU64, count: u32) {
+    barrier.store(count as u64, SeqCst);
+}
+
+unsafe extern "C" fn barrier_wait(barrier: &AtomicU64) {
+    let before = barrier.fetch_add(1 << 8, SeqCst);
+    let (count, arrived) = (before & 255, before >> 8);
+    let end = (arrived / count.max(1) + 1) * count;
+    while barrier.load(SeqCst) >> 8 < end {
+        unsafe { crate::blocking::sched_yield() };
+    }
+}
+
+stubs! {
+    AnnotateHappensBefore "rcx" happens_before; AnnotateHappensAfter "rcx" happens_after;
+    WTFAnnotateHappensBefore "rcx" happens_before; WTFAnnotateHappensAfter "rcx" happens_after;
+    AnnotateRWLockCreate "rcx" lock_made; AnnotateRWLockCreateStatic "rcx" lock_made;
+    AnnotateRWLockDestroy "rcx" lock_made;
+    AnnotateRWLockAcquired "r8" lock_taken; AnnotateRWLockReleased "r8" lock_given_back;
+    AnnotateIgnoreReadsBegin "r11" ignore; AnnotateIgnoreWritesBegin "r11" ignore; AnnotateIgnoreSyncBegin "r11" nothing;
+    AnnotateIgnoreReadsEnd "r11" heed; AnnotateIgnoreWritesEnd "r11" heed; AnnotateIgnoreSyncEnd "r11" nothing;
+    __tsan_read_range_pc "r11" range_read; __tsan_write_range_pc "r11" range_write;
+    __tsan_testonly_barrier_init "r11" barrier_init; __tsan_testonly_barrier_wait "r11" barrier_wait;
+    AnnotateBenignRace "r11" nothing; AnnotateBenignRaceSized "r11" nothing; WTFAnnotateBenignRaceSized "r11" nothing;
+    AnnotateCondVarSignal "r11" nothing; AnnotateCondVarSignalAll "r11" nothing; AnnotateCondVarWait "r11" nothing;
+    AnnotateEnableRaceDetection "r11" nothing; AnnotateExpectRace "r11" nothing; AnnotateFlushExpectedRaces "r11" nothing;
+    AnnotateFlushState "r11" nothing; AnnotateMemoryIsInitialized "r11" nothing;
+    AnnotateMemoryIsUninitialized "r11" nothing; AnnotateMutexIsNotPHB "r11" nothing;
+    AnnotateMutexIsUsedAsCondVar "r11" nothing; AnnotateNewMemory "r11" nothing; AnnotateNoOp "r11" nothing;
+    AnnotatePublishMemoryRange "r11" nothing; AnnotateUnpublishMemoryRange "r11" nothing;
+    AnnotateThreadName "r11" nothing; AnnotateTraceMemory "r11" nothing; __tsan_flush_memory "r11" nothing;
+}

@@ -1,0 +1,93 @@
+//! `futex`, as libraries call it that bring their own locks: Rust's standard library, C++'s `std::atomic::wait`.
+//!
+//! Waiting and waking within the program is done by our own queues, like that on condition variables, so that it is part of
+//! the schedule. What other processes may take part in is left to the kernel.
+
+use crate::blocking::around;
+use crate::c::{self, CLOCK_MONOTONIC, CLOCK_REALTIME, Timespec, number};
+use crate::locks::Deadline;
+use crate::thread::{self, inside};
+use crate::token::{block, enter, is_on, wake};
+use core::ffi::{c_int, c_long};
+
+const PRIVATE: usize = 128;
+const BY_REAL_TIME: usize = 256;
+
+const WAIT: usize = 0;
+const WAKE: usize = 1;
+const LOCK_PI: usize = 6;
+const WAIT_BITSET: usize = 9;
+const WAKE_BITSET: usize = 10;
+const WAIT_REQUEUE_PI: usize = 11;
+const LOCK_PI2: usize = 13;
+
+fn really(n: c_long, arguments: [usize; 6]) -> c_long {
+    match unsafe { c::system(n, arguments) } {
+        error if error < 0 && error > -4096 => fail(-error as c_int),
+        result => result,
+    }
+}
+
+fn fail(error: c_int) -> c_long {
+    c::set_errno(error);
+    -1
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
+    let arguments = [a, b, c, d, e, f];
+    if n != number::FUTEX || !is_on() {
+        return really(n, arguments);
+    }
+    match (b & 127, b & PRIVATE != 0) {
+        (WAIT | WAIT_BITSET, true) => wait(arguments).unwrap_or_else(|| really(n, arguments)),
+        (WAIT | WAIT_BITSET | LOCK_PI | LOCK_PI2 | WAIT_REQUEUE_PI, _) => around(|| really(n, arguments)),
+        (WAKE, _) => wake_up(a, c as c_int, arguments),
+        // Whom exactly they mean we do not know. To be woken for no reason is allowed.
+        (WAKE_BITSET, _) => wake_up(a, c_int::MAX, arguments),
+        _ => {
+            wake_up(a, c_int::MAX, [a, WAKE | PRIVATE, 0, 0, 0, 0]);
+            really(n, arguments)
+        }
+    }
+}
+
+fn wait([address, operation, expected, time, ..]: [usize; 6]) -> Option<c_long> {
+    let thread = thread::current();
+    if !enter(thread) {
+        return None;
+    }
+    let relative = operation & 127 == WAIT;
+    let deadline: Deadline = unsafe { (time as *const Timespec).as_ref() }.map(|time| {
+        let time = time.to_nanoseconds();
+        match (relative, operation & BY_REAL_TIME != 0) {
+            (true, _) => (CLOCK_MONOTONIC, c::now(CLOCK_MONOTONIC).saturating_add(time)),
+            (false, true) => (CLOCK_REALTIME, time),
+            (false, false) => (CLOCK_MONOTONIC, time),
+        }
+    });
+    Some(inside(thread, || {
+        if unsafe { (address as *const u32).read_volatile() } != expected as u32 {
+            return fail(c::EAGAIN);
+        }
+        // Should somebody wake us in a way that we do not see, it is enough to look from time to time.
+        unsafe { (*thread).retries = true };
+        let timed_out = block(thread, address, deadline);
+        unsafe { (*thread).retries = false };
+        if timed_out { fail(c::ETIMEDOUT) } else { 0 }
+    }))
+}
+
+/// How many were woken.
+fn wake_up(address: usize, most: c_int, arguments: [usize; 6]) -> c_long {
+    let thread = thread::current();
+    enter(thread);
+    let ours = match thread.is_null() {
+        true => wake(address, most.max(0) as usize, 0),
+        false => inside(thread, || wake(address, most.max(0) as usize, 0)),
+    } as c_long;
+    if ours >= most as c_long {
+        return ours;
+    }
+    ours + really(number::FUTEX, arguments).max(0)
+}

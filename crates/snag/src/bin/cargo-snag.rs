@@ -1,0 +1,21 @@
+//! `cargo snag …` is `snag cargo …`.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os();
+    let own = arguments.next().unwrap_or_default();
+    // Called by cargo, the first argument is the name of the command.
+    let arguments =
+        arguments.enumerate().filter(|(i, argument)| *i != 0 || argument != "snag").map(|(_, argument)| argument);
+    let beside = std::env::current_exe().unwrap_or_else(|_| own.into()).with_file_name("snag");
+    let snag = if beside.is_file() { beside.as_path() } else { Path::new("snag") };
+    match Command::new(snag).arg("cargo").args(arguments).status() {
+        Ok(status) => ExitCode::from(status.code().map_or(2, |code| code as u8)),
+        Err(error) => {
+            eprintln!("cargo-snag: {}: {error}", snag.display());
+            ExitCode::from(2)
+        }
+    }
+}

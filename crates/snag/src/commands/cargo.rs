@@ -1,0 +1,172 @@
+//! `cargo snag`: build a Rust program or its tests for recording, run them, report.
+
+use crate::commands::check;
+use crate::commands::record::How;
+use crate::commands::run::{self, Program};
+use crate::context::Context;
+use crate::failure::{Failure, Status};
+use clap::ValueEnum;
+use serde::Deserialize;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Arguments of `cargo snag`.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Options of snag come before the command, those of cargo after it, those of the program after --.
+No nightly toolchain and no sources of the standard library are needed.
+
+Examples:
+  cargo snag run                                 races that this run could have had
+  cargo snag run --bin server -- --port 8080
+  cargo snag test --lib -- queue::               the tests of the library whose names contain queue::
+  cargo snag --seed 7 --keep t.snag test --test stress
+  snag replay t.snag --race R1                   make it happen
+
+Exit status: 0 nothing found, 1 races or deadlocks found, 2 error, or a program or test that failed."
+)]
+pub struct Args {
+    /// Keep the trace in this file; for one program
+    #[arg(long, value_name = "TRACE")]
+    keep: Option<PathBuf>,
+    #[command(flatten)]
+    how: How,
+    #[command(flatten)]
+    check: check::Analysis,
+    /// What cargo should do
+    #[arg(value_name = "COMMAND")]
+    what: What,
+    /// Arguments of cargo, and after -- those of the program
+    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// Build a program and run it
+    Run,
+    /// Build tests and run them
+    Test,
+    /// Only build, and say where the programs are
+    Build,
+}
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// A line of what cargo says about what it builds.
+#[derive(Deserialize)]
+struct Message {
+    executable: Option<PathBuf>,
+    manifest_path: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
+    let (for_cargo, for_program) = split(args);
+    let built = build(args.what, for_cargo)?;
+    let programs: Vec<_> = built.iter().filter(|(program, _)| is_for_target(program)).collect();
+    if let Some((skipped, _)) = built.iter().find(|(program, _)| !is_for_target(program)) {
+        context.note(&format!("{}: not recorded, as it is part of the compiler", skipped.display()));
+    }
+    if args.what == What::Build {
+        programs.iter().for_each(|(program, _)| println!("{}", program.display()));
+        return Ok(Status::Clean);
+    }
+    if programs.is_empty() {
+        return Err("cargo has built nothing that can be run".to_owned().into());
+    }
+    if programs.len() > 1 && (args.what == What::Run || args.keep.is_some()) {
+        let names: Vec<_> = programs.iter().map(|(program, _)| program.display().to_string()).collect();
+        return Err(format!("there are several programs; choose one with --bin or --test: {}", names.join(", ")).into());
+    }
+    let mut worst = Status::Clean;
+    for (program, folder) in programs {
+        let mut command = vec![program.clone().into_os_string()];
+        command.extend(for_program.iter().cloned());
+        if args.what == What::Test {
+            context.note(&format!("testing {}", program.display()));
+            // As cargo does.
+            let _ = std::env::set_current_dir(folder);
+        }
+        let program =
+            Program { command: &command, how: &args.how, keep: args.keep.as_deref(), exit_with_program: false };
+        let (found, failed) = run::one(context, &program, &args.check)?;
+        worst = worst.max(found).max(if failed { Status::Error } else { Status::Clean });
+    }
+    Ok(worst)
+}
+
+/// What is for cargo and what for the program.
+fn split(args: &Args) -> (&[OsString], &[OsString]) {
+    let all = &args.arguments;
+    let at = all.iter().position(|argument| argument == "--").unwrap_or(all.len());
+    (&all[..at], all.get(at + 1..).unwrap_or_default())
+}
+
+/// Tests of macros are run by the compiler, and are not instrumented.
+fn is_for_target(program: &Path) -> bool {
+    program.components().any(|part| part.as_os_str() == TARGET)
+}
+
+/// Has cargo build; the programs, and the folders of their packages.
+fn build(what: What, arguments: &[OsString]) -> Result<Vec<(PathBuf, PathBuf)>, Failure> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(&cargo);
+    match what {
+        What::Test => command.args(["test", "--no-run"]),
+        What::Run | What::Build => command.arg("build"),
+    };
+    command.args(["--message-format=json-render-diagnostics", "--target", TARGET]).args(arguments);
+    // -Z on a stable compiler.
+    command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", flags()?).env_remove("CARGO_ENCODED_RUSTFLAGS");
+    for profile in ["DEV", "RELEASE"] {
+        // Names and lines, and symbols to find the runtime by.
+        command
+            .env(format!("CARGO_PROFILE_{profile}_DEBUG"), "2")
+            .env(format!("CARGO_PROFILE_{profile}_STRIP"), "none");
+    }
+    let shown = cargo.display();
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| format!("{shown}: {error}"))?;
+    let mut built = Vec::new();
+    for line in BufReader::new(child.stdout.take().expect("it is piped")).lines() {
+        let line = line.map_err(|error| format!("{shown}: {error}"))?;
+        let Ok(message) = serde_json::from_str::<Message>(&line) else { continue };
+        if let (Some(program), Some(manifest)) = (message.executable, message.manifest_path) {
+            built.push((program, manifest.parent().unwrap_or(Path::new(".")).to_owned()));
+        }
+    }
+    match child.wait() {
+        Ok(status) if status.success() => Ok(built),
+        _ => Err("cargo could not build it".to_owned().into()),
+    }
+}
+
+/// The user's flags and ours.
+fn flags() -> Result<OsString, Failure> {
+    let mut flags = std::env::var_os("RUSTFLAGS").unwrap_or_default();
+    flags.push(" -Zsanitizer=thread");
+    // Newer compilers insist that we know that the standard library is built without.
+    const MIXED: &str = "-Cunsafe-allow-abi-mismatch=sanitizer";
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let knows = |flag: &str| {
+        let mut command = Command::new(&rustc);
+        command
+            .args(["--print", "target-libdir", "--target", TARGET, "-Zsanitizer=thread"])
+            .args((!flag.is_empty()).then_some(flag));
+        let output = command.env("RUSTC_BOOTSTRAP", "1").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        output.is_ok_and(|status| status.success())
+    };
+    if knows(MIXED) {
+        flags.push(" ");
+        flags.push(MIXED);
+    } else if !knows("") {
+        return Err(format!(
+            "{} cannot compile for {TARGET} with -Zsanitizer=thread; programs can be recorded only on Linux on x86-64",
+            rustc.display()
+        )
+        .into());
+    }
+    Ok(flags)
+}
