@@ -1,0 +1,16 @@
+//! Time-stamped lock histories: can two threads be at two given places at the same time?
+//!
+//! Paper: Ganai, *Efficient Data Race Prediction with Incremental Reasoning on Time-Stamped Lock History* (ASE 2013).
+//! The answer respects locks and what must happen before, and nothing else (*data abstraction*): what is read
+//! may differ. It is exact for two threads; for more, [`Strategy::One`] never misses and [`Strategy::Two`] never
+//! claims what is impossible. See `docs/lock-history.md`.
+
+pub mod agenda;
+pub mod histories;
+pub mod observer;
+pub mod search;
+pub mod sets;
+pub mod waits;
+
+pub use observer::{Observer, Strategy};
+pub use search::{Check, Search, Statistics, View, unpruned_calls};
