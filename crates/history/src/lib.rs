@@ -8,9 +8,11 @@
 pub mod agenda;
 pub mod histories;
 pub mod observer;
+pub mod reach;
 pub mod search;
 pub mod sets;
 pub mod waits;
 
 pub use observer::{Observer, Strategy};
+pub use reach::{At, Reach, Standoff};
 pub use search::{Check, Search, Statistics, View, unpruned_calls};
