@@ -101,7 +101,7 @@ pub struct Snapshot {
 struct Barrier {
     parties: Option<u32>,
     entered: u32,
-    /// Of each generation: what those who entered it know, whoever is inside, and whether somebody has left.
+    /// The generations of those inside, and the one that is filling.
     generations: Vec<Generation>,
     /// Number of the first of them.
     first: usize,
@@ -110,7 +110,9 @@ struct Barrier {
 
 #[derive(Clone, Default)]
 struct Generation {
+    /// What those know together who entered it or an earlier one.
     row: Vec<u32>,
+    members: u32,
     left: bool,
 }
 
@@ -400,6 +402,7 @@ impl Observer {
         let barrier = &mut self.barriers[id];
         let last = barrier.generations.last_mut().expect("one is filling");
         gather(&mut last.row, &published);
+        last.members += 1;
     }
 
     fn leave(&mut self, number: EventId, event: &Event) {
@@ -412,8 +415,10 @@ impl Observer {
         let index = generation - barrier.first;
         let row = barrier.generations[index].row.clone();
         let first_to_leave = !std::mem::replace(&mut barrier.generations[index].left, true);
+        let alone = barrier.generations[index].members < 2;
         barrier.tidy();
-        if first_to_leave {
+        // Nobody waits for anybody at a barrier of one.
+        if first_to_leave && !alone {
             self.take_snapshot(number);
         }
         self.threads[event.thread.index()].learn(number, &row);
@@ -423,7 +428,7 @@ impl Observer {
 impl Barrier {
     fn complete(&mut self) {
         let row = self.generations.last().map_or(Vec::new(), |last| last.row.clone());
-        self.generations.push(Generation { row, left: false });
+        self.generations.push(Generation { row, ..Generation::default() });
         self.entered = 0;
     }
 
