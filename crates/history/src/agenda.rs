@@ -80,6 +80,16 @@ impl Agenda {
         waiting.watched += 1;
     }
 
+    /// Bytes, about.
+    pub fn memory(&self) -> usize {
+        let of_side = |side: &Waiting| {
+            let ranges: usize = side.by_range.values().map(|pairs| 48 + 8 * pairs.capacity()).sum();
+            let locks: usize = side.by_lock.iter().map(|pairs| 24 + 12 * pairs.capacity()).sum();
+            12 * side.by_place.capacity() + ranges + locks
+        };
+        self.sides.iter().map(of_side).sum()
+    }
+
     /// Takes out what a target wakes: pairs to look at in the ordinary way, and pairs that are behind it in
     /// one thread, where all ways on have to be followed.
     pub fn wake(&mut self, target: Pair, histories: [&History; 2], woken: &mut Vec<Pair>, inner: &mut Vec<Pair>) {

@@ -115,6 +115,12 @@ impl History {
         touches.range(first..).copied().find(|&place| !self.step(place).is_lock())
     }
 
+    /// Bytes, about.
+    pub fn memory(&self) -> usize {
+        let touches: usize = self.touches.iter().map(|touches| 32 + 4 * touches.capacity()).sum();
+        self.steps.capacity() * size_of::<Step>() + 4 * self.held.capacity() + touches
+    }
+
     /// Forgets the steps before a place.
     pub fn drop_before(&mut self, place: Place) {
         while self.base < place && !self.steps.is_empty() {

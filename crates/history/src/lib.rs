@@ -8,6 +8,7 @@
 pub mod agenda;
 pub mod histories;
 pub mod observer;
+pub mod races;
 pub mod reach;
 pub mod search;
 pub mod sets;

@@ -248,6 +248,14 @@ impl Observer {
         }
     }
 
+    /// Bytes, about.
+    pub fn memory(&self) -> usize {
+        let of_thread = |thread: &Thread| thread.history.memory() + thread.stamps.len() * (24 + 4 * thread.stamp.len());
+        let threads: usize = self.threads.iter().map(of_thread).sum();
+        let snapshots: usize = self.snapshots.iter().map(|snapshot| 24 + 8 * snapshot.threads.len()).sum();
+        threads + snapshots
+    }
+
     /// Takes note of an event. Accesses need not be shown unless [`Observer::orders_accesses`].
     pub fn observe(&mut self, number: EventId, event: &Event, tables: &Tables) {
         self.meet(event.thread);

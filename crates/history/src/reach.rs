@@ -23,18 +23,29 @@ pub struct At {
 }
 
 /// Two steps at which two threads wait for each other.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Standoff {
     /// The steps, each an acquire or the end of a wait.
-    pub pending: [EventId; 2],
+    pub steps: [At; 2],
     /// Their locks.
     pub locks: [LockId; 2],
+    /// Where the search started.
+    from: From,
 }
+
+impl Standoff {
+    /// The two events that wait for each other.
+    pub fn pending(&self) -> [EventId; 2] {
+        self.steps.map(|step| step.event)
+    }
+}
+
+/// Where a search starts: two places, and under strategy II the first event that has not happened there.
+type From = (Pair, EventId);
 
 /// Searches for one pair of threads from one start.
 struct Kept {
-    /// Strategy II: the snapshot's event.
-    from: (Pair, EventId),
+    from: From,
     others: Option<Others>,
     search: Search,
     /// Deadlocks of the search that were handed out.
@@ -106,16 +117,19 @@ impl Reach {
         let barred = [a, b].iter().any(|at| view.waits_for_others(self.observer.thread(at.thread).stamp_of(at.event)));
         let reached = !barred && search.reaches(&view, target);
         for &deadlock in &search.deadlocks()[*reported..] {
-            let steps = [0, 1].map(|side| view.histories[side].step(deadlock[side]));
-            self.standoffs
-                .push(Standoff { pending: steps.map(|step| step.event), locks: steps.map(|step| step.lock) });
+            let locks = [0, 1].map(|side| view.histories[side].step(deadlock[side]).lock);
+            let steps = [0, 1].map(|side| {
+                let (history, place) = (view.histories[side], deadlock[side]);
+                At { event: history.step(place).event, thread: threads[side], place, set: history.held(place) }
+            });
+            self.standoffs.push(Standoff { steps, locks, from });
         }
         *reported = search.deadlocks().len();
         reached
     }
 
     /// Where a search for two events starts and ends.
-    fn from(&self, a: &At, b: &At) -> Option<((Pair, EventId), Pair)> {
+    fn from(&self, a: &At, b: &At) -> Option<(From, Pair)> {
         let (threads, events) = ([a.thread, b.thread], [a.event, b.event]);
         let target = [a.place, b.place];
         let from = match self.strategy {
@@ -134,7 +148,7 @@ impl Reach {
         std::mem::take(&mut self.standoffs)
     }
 
-    /// Strategy II: a schedule after which both events are next, if the last search for them found one.
+    /// Strategy II: a schedule after which two events are next, if a search finds one.
     /// `events` lists the events of a thread from one to another, the latter not included.
     pub fn schedule(
         &self,
@@ -143,30 +157,48 @@ impl Reach {
         events: &mut dyn FnMut(ThreadId, EventId, EventId) -> Vec<EventId>,
     ) -> Option<Schedule> {
         let [a, b] = if a.thread < b.thread { [a, b] } else { [b, a] };
+        self.schedule_from(self.from(a, b)?.0, [a, b], events)
+    }
+
+    /// Strategy II: a schedule that leads into a deadlock.
+    pub fn schedule_of_standoff(
+        &self,
+        standoff: &Standoff,
+        events: &mut dyn FnMut(ThreadId, EventId, EventId) -> Vec<EventId>,
+    ) -> Option<Schedule> {
+        let [a, b] = &standoff.steps;
+        self.schedule_from(standoff.from, [a, b], events)
+    }
+
+    /// Searches once more: what earlier searches remember of the way may be gone, and is not in one piece.
+    fn schedule_from(
+        &self,
+        from: From,
+        ends: [&At; 2],
+        events: &mut dyn FnMut(ThreadId, EventId, EventId) -> Vec<EventId>,
+    ) -> Option<Schedule> {
         if self.strategy != Strategy::Two {
             return None;
         }
-        let (from, target) = self.from(a, b)?;
-        let kept = self.kept.get(&[a.thread, b.thread])?.iter().find(|kept| kept.from == from)?;
-        let path = kept.search.path(target)?;
-        let at = from.1;
-        let mut writer = Writer {
-            reach: self,
-            threads: [a.thread, b.thread],
-            left: [a, b].map(|end| events(end.thread, at, end.event)),
-            next: [0, 0],
-            then: Vec::new(),
-        };
+        let threads = ends.map(|end| end.thread);
+        let others = others(&self.observer, from.1, threads);
+        let view = view(&self.observer, threads, Some(&others));
+        let (mut search, target) = (Search::new(from.0), ends.map(|end| end.place));
+        if !search.reaches(&view, target) {
+            return None;
+        }
+        let left = ends.map(|end| events(end.thread, from.1, end.event));
+        let mut writer = Writer { reach: self, threads, left, next: [0, 0], then: Vec::new() };
         let mut places = from.0;
-        for side in path {
+        for side in search.path(target)? {
             let place = &mut places[side as usize];
-            let step = self.observer.thread(writer.threads[side as usize]).history.step(*place);
+            let step = view.histories[side as usize].step(*place);
             writer.run(side, EventId(step.event.0 + 1))?;
             *place += 1;
         }
-        writer.run(Side::A, a.event)?;
-        writer.run(Side::B, b.event)?;
-        Some(Schedule::Continued { as_observed: at, then: writer.then })
+        writer.run(Side::A, ends[0].event)?;
+        writer.run(Side::B, ends[1].event)?;
+        Some(Schedule::Continued { as_observed: from.1, then: writer.then })
     }
 
     /// What all searches did.
@@ -174,6 +206,12 @@ impl Reach {
         let mut all = self.done;
         self.kept.values().flatten().for_each(|kept| all += kept.search.statistics());
         all
+    }
+
+    /// Bytes, about.
+    pub fn memory(&self) -> usize {
+        let searches: usize = self.kept.values().flatten().map(|kept| kept.search.memory()).sum();
+        searches + self.observer.memory()
     }
 
     /// Forgets what happened before an event, as far as the strategy allows that: under strategy II all but the
@@ -233,7 +271,8 @@ impl Writer<'_> {
             let needed = EventId(known(stamp, self.threads[1 - side].index()));
             let lacking = self.left[1 - side].get(self.next[1 - side]).is_some_and(|&next| next < needed);
             if lacking {
-                if jobs.len() > 1 && jobs[jobs.len() - 2].0 == 1 - side && jobs.len() > self.left[0].len() + self.left[1].len() {
+                // Stamps are no circles, so this ends; a wrong one must not hang us.
+                if jobs.len() > self.left[0].len() + self.left[1].len() {
                     return None;
                 }
                 jobs.push((1 - side, needed));

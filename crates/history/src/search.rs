@@ -202,9 +202,11 @@ impl Search {
         self.statistics
     }
 
-    /// Visited pairs, about.
-    pub fn size(&self) -> usize {
-        self.rows.len() + self.columns.len()
+    /// Bytes, about.
+    pub fn memory(&self) -> usize {
+        let rows: usize = self.rows.iter().map(|row| row.capacity() * size_of::<Node>()).sum();
+        let columns: usize = self.columns.iter().map(|column| column.capacity() * size_of::<u32>()).sum();
+        rows + columns + size_of::<Vec<u32>>() * (self.rows.capacity() + self.columns.capacity()) + self.agenda.memory()
     }
 
     /// Pairs met so far at which the two threads wait for each other.

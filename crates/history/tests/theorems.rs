@@ -84,7 +84,7 @@ fn predict(trace: &Trace, strategy: Strategy, how: How) -> (Pairs, Pairs) {
         ask(&mut reach, question);
     }
     let sorted = |[a, b]: [EventId; 2]| (a.min(b), a.max(b));
-    let waiting = reach.take_standoffs().into_iter().map(|standoff| sorted(standoff.pending)).collect();
+    let waiting = reach.take_standoffs().into_iter().map(|standoff| sorted(standoff.pending())).collect();
     (found, waiting)
 }
 

@@ -81,6 +81,7 @@ impl<'a> Work<'a> {
             Engine::Mc => return self.maximal(Engine::Mc, None, &HashSet::new()),
             Engine::Auto => return self.rest(),
             Engine::Lockset => return self.lockset(started),
+            Engine::Tlh1 | Engine::Tlh2 => return self.history(engine, started),
         };
         let variant = match engine {
             Engine::HbVc | Engine::ShbVc => Variant::Vectors,
@@ -123,6 +124,7 @@ impl<'a> Work<'a> {
             location_pairs,
             complete,
             reduction: None,
+            searches: None,
         });
     }
 
@@ -324,6 +326,7 @@ impl<'a> Work<'a> {
             location_pairs,
             complete,
             reduction: None,
+            searches: None,
         });
     }
 

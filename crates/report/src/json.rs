@@ -103,6 +103,7 @@ fn engine<W: Write>(json: &mut Emitter<W>, report: &EngineReport, analysis: &Ana
     json.integer_at("location_pairs", report.location_pairs)?;
     json.boolean_at("complete", report.complete)?;
     json.reduction(report)?;
+    json.searches(report)?;
     if !report.complete {
         json.array_at("left")?;
         for left in analysis.left.iter().filter(|left| left.engine == report.engine) {

@@ -97,7 +97,7 @@ enum Format {
 }
 
 /// Engines that the interface names and that are still to come.
-const PLANNED_ENGINES: [&str; 5] = ["tlh1", "tlh2", "sb", "rdit", "recipe"];
+const PLANNED_ENGINES: [&str; 3] = ["sb", "rdit", "recipe"];
 
 fn engine_parser() -> impl TypedValueParser<Value = Engine> {
     let here = Engine::ALL.map(|engine| PossibleValue::new(engine.name()));
@@ -165,6 +165,7 @@ fn options(context: &Context, args: &Analysis) -> Options {
         all_pairs: args.all_pairs,
         all: args.all,
         reduce: !args.no_reduce,
+        anew: false,
         max_races: args.max_races,
         solver: args.solver,
         jobs: context.jobs,

@@ -1,0 +1,320 @@
+//! Conflicting accesses, and whether their threads can be there at the same time.
+//!
+//! Every access is paired with earlier conflicting ones of other threads, the latest first. Happens-before
+//! and locksets rule most pairs out; the others are put to a [search](crate::reach). A pair of locations is closed by
+//! its first success.
+//!
+//! Accesses to the same memory from the same location between which their thread did nothing else than access memory
+//! are alike: what holds for one holds for all, and only the first is kept. Cost: a few nanoseconds for an access that
+//! is alike the last one; otherwise a look at each group of accesses (thread, operation, location, lockset) to that memory.
+
+use crate::histories::known;
+use crate::observer::{Observer, Strategy};
+use crate::reach::{At, Reach, Standoff};
+use crate::search::Statistics;
+use crate::sets::SetId;
+use snag_trace::events::Event;
+use snag_trace::{Cells, EventId, LocId, Op, Tables, ThreadId, Trace, VarId};
+use std::collections::HashSet;
+
+/// A pair of accesses that was found.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    /// The earlier one.
+    pub first: At,
+    /// The later one.
+    pub second: At,
+}
+
+/// What is done with pairs that pass the basic checks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Depth {
+    /// They count as found: happens-before and locksets only.
+    Basic,
+    /// They are searched for.
+    Search {
+        /// Searches make use of earlier ones.
+        incremental: bool,
+    },
+}
+
+/// What is reported, and how much is done for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// About third threads.
+    pub strategy: Strategy,
+    /// About pairs that may be found.
+    pub depth: Depth,
+    /// Every pair of events instead of every pair of locations.
+    pub all_pairs: bool,
+    /// At most so many pairs are found.
+    pub pairs: usize,
+    /// For each access at most so many accesses of each group are asked about in vain.
+    pub patience: usize,
+}
+
+impl Settings {
+    /// The defaults of a strategy.
+    pub fn of(strategy: Strategy) -> Settings {
+        let depth = Depth::Search { incremental: true };
+        Settings { strategy, depth, all_pairs: false, pairs: 1_000_000, patience: 64 }
+    }
+}
+
+/// Accesses to one cell that differ only in when they happened.
+struct Group {
+    thread: ThreadId,
+    op: Op,
+    location: LocId,
+    set: SetId,
+    variable: VarId,
+    /// The segment of the last one.
+    segment: u32,
+    /// Event and place; ascending.
+    accesses: Vec<(EventId, u32)>,
+}
+
+#[derive(Default)]
+struct Cell {
+    groups: Vec<Group>,
+    /// The group of the last access.
+    last: u32,
+}
+
+/// Looks for races while a trace is read.
+pub struct Races {
+    /// What is known about the threads.
+    pub reach: Reach,
+    settings: Settings,
+    cells: Vec<Cell>,
+    /// Per thread how often it did something else than access memory.
+    segments: Vec<u32>,
+    /// Pairs of locations, or of events, that need not be asked about again.
+    closed: HashSet<(u64, u64)>,
+    /// Pairs in the order in which they were found.
+    pub found: Vec<Found>,
+    /// Deadlocks that the searches met.
+    pub standoffs: Vec<Standoff>,
+    /// Accesses that are the later one of a pair.
+    pub warnings: u64,
+    /// False if a limit was reached.
+    pub complete: bool,
+}
+
+impl Races {
+    /// Before anything happens.
+    pub fn new(observer: Observer, settings: Settings) -> Races {
+        let incremental = settings.depth != Depth::Search { incremental: false };
+        Races {
+            reach: Reach::new(observer, settings.strategy, incremental),
+            settings,
+            cells: Vec::new(),
+            segments: Vec::new(),
+            closed: HashSet::new(),
+            found: Vec::new(),
+            standoffs: Vec::new(),
+            warnings: 0,
+            complete: true,
+        }
+    }
+
+    /// Takes note of an event that does not touch memory.
+    pub fn event(&mut self, number: EventId, event: &Event, tables: &Tables) {
+        self.reach.observer.observe(number, event, tables);
+        let thread = event.thread.index();
+        if self.segments.len() <= thread {
+            self.segments.resize(thread + 1, 0);
+        }
+        self.segments[thread] += 1;
+    }
+
+    /// An access. `cells` are numbers of memory it touches, `overlap` whether two variables that share a cell
+    /// share memory.
+    pub fn access(
+        &mut self,
+        number: EventId,
+        event: &Event,
+        tables: &Tables,
+        cells: impl IntoIterator<Item = usize>,
+        overlap: impl Fn(VarId, VarId) -> bool,
+    ) {
+        let thread = event.thread;
+        if self.reach.observer.orders_accesses() {
+            self.event(number, event, tables);
+        }
+        if self.segments.len() <= thread.index() {
+            self.segments.resize(thread.index() + 1, 0);
+        }
+        self.reach.observer.meet(thread);
+        let segment = self.segments[thread.index()];
+        let alike = !self.settings.all_pairs && event.location != LocId::NONE;
+        let set = self.reach.observer.thread(thread).set;
+        let variable = VarId(event.target);
+        let before = self.found.len();
+        for cell in cells {
+            if self.cells.len() <= cell {
+                self.cells.resize_with(cell + 1, Cell::default);
+            }
+            let Cell { groups, last } = &self.cells[cell];
+            let is_own = |group: &Group| {
+                group.thread == thread
+                    && group.op == event.op
+                    && group.location == event.location
+                    && group.set == set
+                    && group.variable == variable
+            };
+            let own = match groups.get(*last as usize) {
+                Some(group) if is_own(group) => Some(*last as usize),
+                _ => groups.iter().position(is_own),
+            };
+            if let Some(own) = own
+                && alike
+                && groups[own].segment == segment
+            {
+                continue;
+            }
+            let at = self.reach.at(number, thread);
+            self.pair(cell, &at, event, &overlap);
+            let cell = &mut self.cells[cell];
+            let own = own.unwrap_or_else(|| {
+                let (op, location) = (event.op, event.location);
+                cell.groups.push(Group { thread, op, location, set, variable, segment, accesses: Vec::new() });
+                cell.groups.len() - 1
+            });
+            cell.last = own as u32;
+            cell.groups[own].segment = segment;
+            cell.groups[own].accesses.push((number, at.place));
+        }
+        self.warnings += (self.found.len() > before) as u64;
+    }
+
+    /// Pairs an access with earlier ones to the same cell.
+    fn pair(&mut self, cell: usize, at: &At, event: &Event, overlap: &impl Fn(VarId, VarId) -> bool) {
+        let Races { reach, settings, cells, closed, found, standoffs, complete, .. } = self;
+        let stamp = reach.observer.thread(at.thread).stamp.clone();
+        for group in &cells[cell].groups {
+            if group.thread == at.thread || !group.op.conflicts(event.op) {
+                continue;
+            }
+            let after = known(&stamp, group.thread.index());
+            if group.accesses.last().is_none_or(|last| last.0.0 < after)
+                || !overlap(group.variable, VarId(event.target))
+                || reach.observer.sets().exclude(group.set, at.set)
+            {
+                continue;
+            }
+            let one_by_one = settings.all_pairs || group.location == LocId::NONE || event.location == LocId::NONE;
+            let mut patience = if one_by_one { usize::MAX } else { settings.patience };
+            for &(event_before, place) in group.accesses.iter().rev() {
+                if event_before.0 < after {
+                    break;
+                }
+                let key = key(settings.all_pairs, (group.location, event_before), (event.location, at.event));
+                if closed.contains(&key) {
+                    if one_by_one { continue } else { break }
+                }
+                if patience == 0 || found.len() >= settings.pairs {
+                    *complete = false;
+                    break;
+                }
+                patience -= 1;
+                let first = At { event: event_before, thread: group.thread, place, set: group.set };
+                let reached = settings.depth == Depth::Basic || reach.reaches(&first, at);
+                standoffs.append(&mut reach.take_standoffs());
+                if reached {
+                    closed.insert(key);
+                    found.push(Found { first, second: *at });
+                    if !one_by_one {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Says that a pair of locations need not be asked about, or has to be again.
+    pub fn close(&mut self, first: (LocId, EventId), second: (LocId, EventId), closed: bool) {
+        let key = key(self.settings.all_pairs, first, second);
+        match closed {
+            true => self.closed.insert(key),
+            false => self.closed.remove(&key),
+        };
+    }
+
+    /// What the searches did.
+    pub fn statistics(&self) -> Statistics {
+        self.reach.statistics()
+    }
+
+    /// Forgets accesses to a cell.
+    pub fn forget_cell(&mut self, cell: usize) {
+        if let Some(cell) = self.cells.get_mut(cell) {
+            *cell = Cell::default();
+        }
+    }
+
+    /// Forgets all that happened before an event: no pair with an earlier access is found any more.
+    pub fn forget_before(&mut self, event: EventId) {
+        self.reach.forget_before(event);
+        for cell in &mut self.cells {
+            for group in &mut cell.groups {
+                let keep = group.accesses.partition_point(|access| access.0 < event);
+                group.accesses.drain(..keep);
+                group.accesses.shrink_to(2 * group.accesses.len());
+            }
+            cell.groups.retain(|group| !group.accesses.is_empty());
+            cell.last = 0;
+        }
+    }
+
+    /// Bytes, about.
+    pub fn memory(&self) -> usize {
+        let of_group = |group: &Group| size_of::<Group>() + 8 * group.accesses.capacity();
+        let groups: usize = self.cells.iter().flat_map(|cell| &cell.groups).map(of_group).sum();
+        groups + self.cells.capacity() * size_of::<Cell>() + self.reach.memory()
+    }
+}
+
+/// Between two looks at the clock.
+const STRIDE: usize = 1 << 14;
+
+/// One pass over a trace, with pairs inside windows of so many events if there are windows. `tick` is told the
+/// number of events done now and then, and ends the pass by returning false.
+pub fn of_trace(
+    trace: &Trace,
+    cells: &Cells,
+    settings: Settings,
+    window: Option<usize>,
+    tick: &mut dyn FnMut(&Races, usize) -> bool,
+) -> Races {
+    let mut races = Races::new(Observer::new(settings.strategy, Some(trace)), settings);
+    races.cells.resize_with(cells.count(), Cell::default);
+    for number in 0..trace.len() {
+        if number % STRIDE == STRIDE - 1 && !tick(&races, number) {
+            races.complete = false;
+            break;
+        }
+        if window.is_some_and(|window| number > 0 && number.is_multiple_of(window)) {
+            races.cells.iter_mut().for_each(|cell| *cell = Cell::default());
+        }
+        let event = trace.events.get(number);
+        if event.op.touches_memory() {
+            let touched = cells.of_event(number, event.target);
+            races.access(EventId::new(number), &event, &trace.tables, touched, |_, _| true);
+        } else {
+            races.event(EventId::new(number), &event, &trace.tables);
+        }
+    }
+    races
+}
+
+/// The identity of a pair of locations, with the event standing in for no location.
+fn key(all_pairs: bool, first: (LocId, EventId), second: (LocId, EventId)) -> (u64, u64) {
+    let place = |(location, event): (LocId, EventId)| match location {
+        LocId::NONE => 1 << 32 | event.0 as u64,
+        _ if all_pairs => 1 << 32 | event.0 as u64,
+        location => location.0 as u64,
+    };
+    let (a, b) = (place(first), place(second));
+    (a.min(b), a.max(b))
+}
