@@ -7,6 +7,7 @@
 
 pub mod agenda;
 pub mod histories;
+pub mod memory;
 pub mod observer;
 pub mod races;
 pub mod reach;

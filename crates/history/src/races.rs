@@ -6,15 +6,16 @@
 //!
 //! Accesses to the same memory from the same location between which their thread did nothing else than access memory
 //! are alike: what holds for one holds for all, and only the first is kept. Cost: a few nanoseconds for an access that
-//! is alike the last one; otherwise a look at each group of accesses (thread, operation, location, lockset) to that memory.
+//! is alike an earlier one; otherwise a look at each lockset and operation with which that memory was accessed, and where
+//! these do not exclude a race at each thread and location.
 
 use crate::histories::known;
 use crate::observer::{Observer, Strategy};
+use crate::memory::{Cell, Kind};
 use crate::reach::{At, Reach, Standoff};
 use crate::search::Statistics;
-use crate::sets::SetId;
 use snag_trace::events::Event;
-use snag_trace::{Cells, EventId, LocId, Op, Tables, ThreadId, Trace, VarId};
+use snag_trace::{Cells, EventId, LocId, Tables, Trace, VarId};
 use std::collections::HashSet;
 
 /// A pair of accesses that was found.
@@ -59,26 +60,6 @@ impl Settings {
         let depth = Depth::Search { incremental: true };
         Settings { strategy, depth, all_pairs: false, pairs: 1_000_000, patience: 64 }
     }
-}
-
-/// Accesses to one cell that differ only in when they happened.
-struct Group {
-    thread: ThreadId,
-    op: Op,
-    location: LocId,
-    set: SetId,
-    variable: VarId,
-    /// The segment of the last one.
-    segment: u32,
-    /// Event and place; ascending.
-    accesses: Vec<(EventId, u32)>,
-}
-
-#[derive(Default)]
-struct Cell {
-    groups: Vec<Group>,
-    /// The group of the last access.
-    last: u32,
 }
 
 /// Looks for races while a trace is read.
@@ -149,84 +130,79 @@ impl Races {
         let segment = self.segments[thread.index()];
         let alike = !self.settings.all_pairs && event.location != LocId::NONE;
         let set = self.reach.observer.thread(thread).set;
-        let variable = VarId(event.target);
+        let (op, location, variable) = (event.op, event.location, VarId(event.target));
+        let kind = Kind { thread, op, location, set, variable };
         let before = self.found.len();
         for cell in cells {
             if self.cells.len() <= cell {
                 self.cells.resize_with(cell + 1, Cell::default);
             }
-            let Cell { groups, last } = &self.cells[cell];
-            let is_own = |group: &Group| {
-                group.thread == thread
-                    && group.op == event.op
-                    && group.location == event.location
-                    && group.set == set
-                    && group.variable == variable
-            };
-            let own = match groups.get(*last as usize) {
-                Some(group) if is_own(group) => Some(*last as usize),
-                _ => groups.iter().position(is_own),
-            };
-            if let Some(own) = own
-                && alike
-                && groups[own].segment == segment
-            {
+            let own = self.cells[cell].group(&kind);
+            if alike && self.cells[cell].groups[own].segment == segment + 1 {
                 continue;
             }
             let at = self.reach.at(number, thread);
-            self.pair(cell, &at, event, &overlap);
-            let cell = &mut self.cells[cell];
-            let own = own.unwrap_or_else(|| {
-                let (op, location) = (event.op, event.location);
-                cell.groups.push(Group { thread, op, location, set, variable, segment, accesses: Vec::new() });
-                cell.groups.len() - 1
-            });
-            cell.last = own as u32;
-            cell.groups[own].segment = segment;
-            cell.groups[own].accesses.push((number, at.place));
+            if self.cells[cell].is_shared() {
+                self.pair(cell, own, &at, &kind, &overlap);
+            }
+            let group = &mut self.cells[cell].groups[own];
+            group.segment = segment + 1;
+            group.accesses.push((number, at.place));
         }
         self.warnings += (self.found.len() > before) as u64;
     }
 
     /// Pairs an access with earlier ones to the same cell.
-    fn pair(&mut self, cell: usize, at: &At, event: &Event, overlap: &impl Fn(VarId, VarId) -> bool) {
+    fn pair(&mut self, cell: usize, own: usize, at: &At, kind: &Kind, overlap: &impl Fn(VarId, VarId) -> bool) {
         let Races { reach, settings, cells, closed, found, standoffs, complete, .. } = self;
         let stamp = reach.observer.thread(at.thread).stamp.clone();
-        for group in &cells[cell].groups {
-            if group.thread == at.thread || !group.op.conflicts(event.op) {
+        let cell = &mut cells[cell];
+        for profile in &cell.profiles {
+            if !profile.op.conflicts(kind.op) || reach.observer.sets().exclude(profile.set, at.set) {
                 continue;
             }
-            let after = known(&stamp, group.thread.index());
-            if group.accesses.last().is_none_or(|last| last.0.0 < after)
-                || !overlap(group.variable, VarId(event.target))
-                || reach.observer.sets().exclude(group.set, at.set)
-            {
-                continue;
-            }
-            let one_by_one = settings.all_pairs || group.location == LocId::NONE || event.location == LocId::NONE;
-            let mut patience = if one_by_one { usize::MAX } else { settings.patience };
-            for &(event_before, place) in group.accesses.iter().rev() {
-                if event_before.0 < after {
-                    break;
+            for &number in &profile.groups {
+                let group = &cell.groups[number as usize];
+                let after = known(&stamp, group.kind.thread.index());
+                if group.kind.thread == at.thread
+                    || group.accesses.last().is_none_or(|last| last.0.0 < after)
+                    || cell.groups[own].is_closed(number)
+                    || !overlap(group.kind.variable, kind.variable)
+                {
+                    continue;
                 }
-                let key = key(settings.all_pairs, (group.location, event_before), (event.location, at.event));
-                if closed.contains(&key) {
-                    if one_by_one { continue } else { break }
-                }
-                if patience == 0 || found.len() >= settings.pairs {
-                    *complete = false;
-                    break;
-                }
-                patience -= 1;
-                let first = At { event: event_before, thread: group.thread, place, set: group.set };
-                let reached = settings.depth == Depth::Basic || reach.reaches(&first, at);
-                standoffs.append(&mut reach.take_standoffs());
-                if reached {
-                    closed.insert(key);
-                    found.push(Found { first, second: *at });
-                    if !one_by_one {
+                let location = group.kind.location;
+                let one_by_one = settings.all_pairs || location == LocId::NONE || kind.location == LocId::NONE;
+                let mut patience = if one_by_one { usize::MAX } else { settings.patience };
+                let mut close = false;
+                for &(event, place) in group.accesses.iter().rev() {
+                    if event.0 < after {
                         break;
                     }
+                    let key = key(settings.all_pairs, (location, event), (kind.location, at.event));
+                    close = !one_by_one && closed.contains(&key);
+                    if close {
+                        break;
+                    }
+                    if patience == 0 || found.len() >= settings.pairs {
+                        *complete = false;
+                        break;
+                    }
+                    patience -= 1;
+                    let first = At { event, thread: group.kind.thread, place, set: profile.set };
+                    let reached = settings.depth == Depth::Basic || reach.reaches(&first, at);
+                    standoffs.append(&mut reach.take_standoffs());
+                    // With several cells in common a pair is found at each of them.
+                    if reached && closed.insert(key) {
+                        found.push(Found { first, second: *at });
+                    }
+                    close = reached && !one_by_one;
+                    if close {
+                        break;
+                    }
+                }
+                if close {
+                    cell.groups[own].close(number);
                 }
             }
         }
@@ -239,6 +215,9 @@ impl Races {
             true => self.closed.insert(key),
             false => self.closed.remove(&key),
         };
+        if !closed {
+            self.cells.iter_mut().for_each(Cell::reopen);
+        }
     }
 
     /// What the searches did.
@@ -256,22 +235,12 @@ impl Races {
     /// Forgets all that happened before an event: no pair with an earlier access is found any more.
     pub fn forget_before(&mut self, event: EventId) {
         self.reach.forget_before(event);
-        for cell in &mut self.cells {
-            for group in &mut cell.groups {
-                let keep = group.accesses.partition_point(|access| access.0 < event);
-                group.accesses.drain(..keep);
-                group.accesses.shrink_to(2 * group.accesses.len());
-            }
-            cell.groups.retain(|group| !group.accesses.is_empty());
-            cell.last = 0;
-        }
+        self.cells.iter_mut().for_each(|cell| cell.forget_before(event));
     }
 
     /// Bytes, about.
     pub fn memory(&self) -> usize {
-        let of_group = |group: &Group| size_of::<Group>() + 8 * group.accesses.capacity();
-        let groups: usize = self.cells.iter().flat_map(|cell| &cell.groups).map(of_group).sum();
-        groups + self.cells.capacity() * size_of::<Cell>() + self.reach.memory()
+        self.cells.iter().map(Cell::memory).sum::<usize>() + self.reach.memory()
     }
 }
 
