@@ -10,8 +10,8 @@
 //! these do not exclude a race at each thread and location.
 
 use crate::histories::known;
-use crate::observer::{Observer, Strategy};
 use crate::memory::{Cell, Kind};
+use crate::observer::{Observer, Strategy};
 use crate::reach::{At, Reach, Standoff};
 use crate::search::Statistics;
 use snag_trace::events::Event;

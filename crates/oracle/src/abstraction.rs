@@ -30,9 +30,8 @@ pub fn standoffs(trace: &Trace) -> Pairs {
     let mut found = Pairs::new();
     machine.explore(|state| {
         let waiting: Vec<usize> = machine.next(state).filter(|&event| machine.is_due(state, event)).collect();
-        let by = |a: EventId, b: EventId| {
-            machine.excludes(state, machine.facts.events[b.index()].thread.index(), a.index())
-        };
+        let by =
+            |a: EventId, b: EventId| machine.excludes(state, machine.facts.events[b.index()].thread.index(), a.index());
         found.extend(pairs(&waiting).filter(|&(a, b)| by(a, b) && by(b, a)));
     });
     found

@@ -103,7 +103,8 @@ impl Work<'_> {
             let pair = &claims[claim].pair;
             if let Some(found) = at.get(&[pair.first, pair.second])
                 && !self.out_of_time()
-                && let Some(schedule) = races.reach.schedule(&found.first, &found.second, &mut |t, a, b| events.of(t, a, b))
+                && let Some(schedule) =
+                    races.reach.schedule(&found.first, &found.second, &mut |t, a, b| events.of(t, a, b))
             {
                 claims[claim].proposal = Ok(schedule);
                 proposed.push(claim);

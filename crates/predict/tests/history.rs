@@ -49,3 +49,18 @@ fn strategy_one_proves_every_race_and_strategy_two_only_races() {
 fn strategy_one_proves_every_race_of_many_locks() {
     for_random_traces(0..10_000, |rng: &mut Rng| Shape { locations: 0, ..Shape::lock_heavy(rng) }, check);
 }
+
+#[test]
+fn a_schedule_may_go_beyond_the_later_event_of_its_pair() {
+    // T1 can only get the lock before its write after T3 has released it, and that is the last event.
+    let text = "T1|acq(l)|1\nT1|w(x)|2\nT1|rel(l)|3\nT3|acq(l)|4\nT3|w(x)|5\nT2|r(x)|6\nT2|w(x)|7\nT3|rel(l)|8\n";
+    let reader = snag_trace::read_from(text.as_bytes(), Some(snag_trace::Format::Std), None).unwrap();
+    let (trace, _) = reader.read_all().unwrap();
+    for engine in [Engine::Tlh1, Engine::Mc] {
+        let options = Options { engines: vec![engine], ..Options::default() };
+        let races = analyse(&trace, &options, &Quiet).races;
+        let race = races.iter().find(|race| (race.first, race.second) == (EventId(1), EventId(6)));
+        let witness: Vec<EventId> = race.expect("it is predictable").witness.iter(&trace).collect();
+        assert!(witness.contains(&EventId(7)), "{engine:?}: {witness:?}");
+    }
+}

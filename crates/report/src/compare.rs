@@ -30,8 +30,18 @@ impl<W: Write> Table<W> {
             return Ok(());
         }
         writeln!(self.out)?;
-        let heading =
-            ["searches", "queries", "reachable", "calls", "potential", "calls %", "both", "LCC", "RC", "not incremental"];
+        let heading = [
+            "searches",
+            "queries",
+            "reachable",
+            "calls",
+            "potential",
+            "calls %",
+            "both",
+            "LCC",
+            "RC",
+            "not incremental",
+        ];
         columns::print(&mut self.out, &self.style, &heading, &rows)
     }
 }
