@@ -126,11 +126,6 @@ impl Cell {
         (0..self.groups.len()).for_each(|number| self.enter(number));
     }
 
-    /// Everything may be found again.
-    pub fn reopen(&mut self) {
-        self.groups.iter_mut().for_each(|group| group.closed.clear());
-    }
-
     /// Forgets accesses before an event.
     pub fn forget_before(&mut self, event: EventId) {
         if self.groups.iter().all(|group| group.accesses.first().is_some_and(|first| first.0 >= event)) {

@@ -35,8 +35,21 @@ pub struct Thread {
     pub stamps: Vec<(EventId, Stamp)>,
     /// Lock, how often held exclusively, how often for reading.
     holds: Vec<(LockId, u32, u32)>,
-    /// Hold counts that waits gave up.
-    given_up: Vec<(LockId, u32)>,
+    /// Waits that have begun.
+    waits: Vec<Wait>,
+}
+
+/// A wait that has begun and not ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Wait {
+    /// The number of the condition.
+    pub condition: u32,
+    /// The lock that was given up.
+    pub lock: LockId,
+    /// How often it was held.
+    pub count: u32,
+    /// The wake-up has come; the lock is to be taken again.
+    pub woken: bool,
 }
 
 impl Default for Thread {
@@ -48,7 +61,7 @@ impl Default for Thread {
             history: History::default(),
             set: SetId::EMPTY,
             holds: Vec::new(),
-            given_up: Vec::new(),
+            waits: Vec::new(),
         }
     }
 }
@@ -63,6 +76,16 @@ impl Thread {
     pub fn stamp_of(&self, event: EventId) -> &Stamp {
         let at = self.stamps.partition_point(|change| change.0 <= event);
         &self.stamps[at.saturating_sub(1)].1
+    }
+
+    /// The locks it holds: how often exclusively, and how often for reading.
+    pub fn holds(&self) -> &[(LockId, u32, u32)] {
+        &self.holds
+    }
+
+    /// What it waits for.
+    pub fn waits(&self) -> &[Wait] {
+        &self.waits
     }
 
     fn learn(&mut self, event: EventId, other: &[u32]) {
@@ -272,13 +295,13 @@ impl Observer {
                 self.waits.begin(event.target);
                 let (lock, mut count) = (LockId(event.aux), 0);
                 self.hold(number, event.thread, lock, |held| count = std::mem::take(&mut held.1));
-                self.threads[at].given_up.push((lock, count));
+                self.threads[at].waits.push(Wait { condition: event.target, lock, count, woken: false });
             }
             Op::WaitEnd => {
                 self.waits.end(event.target);
-                let (lock, given_up) = (LockId(event.aux), &mut self.threads[at].given_up);
-                let count = match given_up.iter().position(|wait| wait.0 == lock) {
-                    Some(wait) => given_up.swap_remove(wait).1,
+                let (lock, waits) = (LockId(event.aux), &mut self.threads[at].waits);
+                let count = match waits.iter().position(|wait| wait.lock == lock) {
+                    Some(wait) => waits.swap_remove(wait).count,
                     None => 1,
                 };
                 self.hold(number, event.thread, lock, |held| held.1 += count);
@@ -359,6 +382,8 @@ impl Observer {
     }
 
     fn wake(&mut self, number: EventId, event: &Event) {
+        let waits = &mut self.threads[event.thread.index()].waits;
+        waits.iter_mut().filter(|wait| wait.condition == event.target).for_each(|wait| wait.woken = true);
         let Some(notify) = event.aux.checked_sub(1).and_then(|notify| self.waits.find(event.target, EventId(notify)))
         else {
             return;

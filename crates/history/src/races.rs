@@ -50,6 +50,8 @@ pub struct Settings {
     pub all_pairs: bool,
     /// At most so many pairs are found.
     pub pairs: usize,
+    /// What was found once is never asked about again, so that it need not be looked up.
+    pub final_at_once: bool,
     /// For each access at most so many accesses of each group are asked about in vain.
     pub patience: usize,
 }
@@ -58,7 +60,7 @@ impl Settings {
     /// The defaults of a strategy.
     pub fn of(strategy: Strategy) -> Settings {
         let depth = Depth::Search { incremental: true };
-        Settings { strategy, depth, all_pairs: false, pairs: 1_000_000, patience: 64 }
+        Settings { strategy, depth, all_pairs: false, pairs: 1_000_000, final_at_once: true, patience: 64 }
     }
 }
 
@@ -78,6 +80,10 @@ pub struct Races {
     pub standoffs: Vec<Standoff>,
     /// Accesses that are the later one of a pair.
     pub warnings: u64,
+    /// Events so far.
+    pub seen: usize,
+    /// How often a group had more accesses than were asked about.
+    pub given_up: usize,
     /// False if a limit was reached.
     pub complete: bool,
 }
@@ -95,6 +101,8 @@ impl Races {
             found: Vec::new(),
             standoffs: Vec::new(),
             warnings: 0,
+            seen: 0,
+            given_up: 0,
             complete: true,
         }
     }
@@ -154,7 +162,7 @@ impl Races {
 
     /// Pairs an access with earlier ones to the same cell.
     fn pair(&mut self, cell: usize, own: usize, at: &At, kind: &Kind, overlap: &impl Fn(VarId, VarId) -> bool) {
-        let Races { reach, settings, cells, closed, found, standoffs, complete, .. } = self;
+        let Races { reach, settings, cells, closed, found, standoffs, complete, given_up, .. } = self;
         let stamp = reach.observer.thread(at.thread).stamp.clone();
         let cell = &mut cells[cell];
         for profile in &cell.profiles {
@@ -186,6 +194,7 @@ impl Races {
                     }
                     if patience == 0 || found.len() >= settings.pairs {
                         *complete = false;
+                        *given_up += 1;
                         break;
                     }
                     patience -= 1;
@@ -201,23 +210,17 @@ impl Races {
                         break;
                     }
                 }
-                if close {
+                if close && settings.final_at_once {
                     cell.groups[own].close(number);
                 }
             }
         }
     }
 
-    /// Says that a pair of locations need not be asked about, or has to be again.
-    pub fn close(&mut self, first: (LocId, EventId), second: (LocId, EventId), closed: bool) {
-        let key = key(self.settings.all_pairs, first, second);
-        match closed {
-            true => self.closed.insert(key),
-            false => self.closed.remove(&key),
-        };
-        if !closed {
-            self.cells.iter_mut().for_each(Cell::reopen);
-        }
+    /// Has a pair of locations asked about again, with later accesses.
+    pub fn reopen(&mut self, first: (LocId, EventId), second: (LocId, EventId)) {
+        debug_assert!(!self.settings.final_at_once);
+        self.closed.remove(&key(self.settings.all_pairs, first, second));
     }
 
     /// What the searches did.
@@ -263,6 +266,7 @@ pub fn of_trace(
             races.complete = false;
             break;
         }
+        races.seen = number + 1;
         if window.is_some_and(|window| number > 0 && number.is_multiple_of(window)) {
             races.cells.iter_mut().for_each(|cell| *cell = Cell::default());
         }

@@ -4,8 +4,8 @@
 //! checker with all memory accesses in it. What SHB has at the same locations is proved by its clocks, which is
 //! cheaper; what neither proves is for the maximal engine to decide, deadlocks as well.
 
-use crate::analyse::{Claim, Work, late};
-use crate::analysis::{Deadlock, Engine, EngineReport, Searches};
+use crate::analyse::{Claim, TOO_MANY, Work, late};
+use crate::analysis::{Deadlock, Engine, EngineReport, Searches, Subject};
 use crate::memory::peak_memory;
 use snag_history::races::{Depth, Races, Settings};
 use snag_history::{Standoff, Strategy};
@@ -37,9 +37,13 @@ impl Work<'_> {
         found.pairs = races.found.iter().map(pair).collect();
         let location_pairs = self.location_pairs(&found);
         let mut complete = races.complete;
+        self.analysis.leave(engine, Subject::Event, "not looked at in time", self.trace.len() - races.seen);
+        self.analysis.leave(engine, Subject::LocationPair, "too many accesses to the same memory", races.given_up);
         if self.options.prove {
             let most = self.options.max_races;
-            complete &= found.pairs.len() <= most;
+            let more = found.pairs.len().saturating_sub(most);
+            complete &= more == 0;
+            self.analysis.leave(engine, Subject::LocationPair, TOO_MANY, more);
             found.pairs.sort_by_key(|pair| (pair.second, pair.first));
             found.pairs.truncate(most);
             complete &= self.prove_history(engine, &mut races, found);
@@ -175,6 +179,7 @@ impl Work<'_> {
         if left.is_empty() || !complete {
             return complete;
         }
+        let mut undecided = 0;
         let asked = self.with_limits(|limits, _| {
             let index = Index::until(self.trace, self.cells, level, &|| self.out_of_time());
             let mut queries = Queries::new(&index, limits.clone());
@@ -189,11 +194,13 @@ impl Work<'_> {
                         found.push((standoff.pending().to_vec(), schedule));
                     }
                     Answer::Impossible => {}
-                    Answer::Unknown(_) => complete = false,
+                    Answer::Unknown(_) => undecided += 1,
                 }
             }
             found
         });
+        complete &= undecided == 0;
+        self.analysis.leave(engine, Subject::Cycle, "not decided in time", undecided);
         self.deadlocks_of(engine, level, self.trace.len(), asked);
         complete
     }

@@ -11,6 +11,7 @@ mod held;
 mod history;
 mod maximal;
 mod memory;
+pub mod online;
 mod settle;
 
 pub use analyse::analyse;

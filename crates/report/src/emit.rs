@@ -157,6 +157,11 @@ impl<W: Write> Emitter<W> {
         self.end()
     }
 
+    /// Hands on what was written so far.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
     /// Ends the document with a line end and hands everything on.
     pub fn finish(&mut self) -> io::Result<()> {
         debug_assert!(self.open.is_empty());

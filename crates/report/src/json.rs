@@ -93,7 +93,7 @@ struct Shown<'a> {
     background: Option<&'a dyn Background>,
 }
 
-fn engine<W: Write>(json: &mut Emitter<W>, report: &EngineReport, analysis: &Analysis) -> io::Result<()> {
+pub(crate) fn engine<W: Write>(json: &mut Emitter<W>, report: &EngineReport, analysis: &Analysis) -> io::Result<()> {
     json.object()?;
     json.string_at("name", report.engine.name())?;
     json.float_at("seconds", report.seconds)?;
