@@ -16,10 +16,8 @@ mod settle;
 
 pub use analyse::analyse;
 pub use analysis::{
-pub use analysis::{
     Analysis, Candidate, Deadlock, Engine, EngineReport, Left, Options, Progress, Quiet, Race, Reduction, Searches,
     Subject,
-};
 };
 pub use held::held_locks;
 pub use memory::peak_memory;
