@@ -150,6 +150,8 @@ struct Missing {
 /// Everything that was observed.
 pub struct Observer {
     strategy: Strategy,
+    /// Keeps histories, start pairs and snapshots.
+    keeps: bool,
     threads: Vec<Thread>,
     sets: Sets,
     waits: Waits,
@@ -174,6 +176,7 @@ impl Observer {
         let nothing = Snapshot { at: EventId(0), threads: [].into() };
         Observer {
             strategy,
+            keeps: true,
             threads: Vec::new(),
             sets: Sets::default(),
             waits: Waits::default(),
@@ -183,6 +186,11 @@ impl Observer {
             starts: Vec::new(),
             snapshots: vec![nothing],
         }
+    }
+
+    /// The same for happens-before and locksets alone: nothing is kept for searches.
+    pub fn without_histories(self) -> Observer {
+        Observer { keeps: false, ..self }
     }
 
     /// Whether every event has to be shown to [`Observer::observe`], also accesses.
@@ -242,7 +250,7 @@ impl Observer {
 
     /// Takes a snapshot of what was before an event.
     pub fn take_snapshot(&mut self, before: EventId) {
-        if self.strategy == Strategy::Two {
+        if self.strategy == Strategy::Two && self.keeps {
             let snapshot = self.now(before);
             self.file(snapshot);
         }
@@ -308,7 +316,7 @@ impl Observer {
             }
             Op::Notify | Op::NotifyAll if self.waits.any(event.target) => {
                 let published = self.published(event.thread, number);
-                let snapshot = (self.strategy == Strategy::Two).then(|| self.now(EventId(number.0 + 1)));
+                let snapshot = (self.strategy == Strategy::Two && self.keeps).then(|| self.now(EventId(number.0 + 1)));
                 let place = self.threads[at].place();
                 self.waits.notify(event.target, number, event.thread, place, published, snapshot);
             }
@@ -377,6 +385,8 @@ impl Observer {
         }
         if from != to {
             *set = self.sets.change(*set, lock, to);
+        }
+        if from != to && self.keeps {
             history.push(Step { event: number, lock, from, to, stamp: stamp.clone() }, *set);
         }
     }

@@ -259,7 +259,9 @@ pub fn of_trace(
     window: Option<usize>,
     tick: &mut dyn FnMut(&Races, usize) -> bool,
 ) -> Races {
-    let mut races = Races::new(Observer::new(settings.strategy, Some(trace)), settings);
+    let observer = Observer::new(settings.strategy, Some(trace));
+    let observer = if settings.depth == Depth::Basic { observer.without_histories() } else { observer };
+    let mut races = Races::new(observer, settings);
     races.cells.resize_with(cells.count(), Cell::default);
     for number in 0..trace.len() {
         if number % STRIDE == STRIDE - 1 && !tick(&races, number) {

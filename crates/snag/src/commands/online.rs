@@ -56,7 +56,7 @@ pub fn run(context: &Context, path: &Path, wishes: &Wishes, report: &mut dyn Liv
     }
     // A producer that was stopped in the middle of a line has still said all that is before it.
     let cut = ended.load(Ordering::Acquire) == CUT || interrupt::interrupted();
-    let stopped_inside = problem.is_some() && ended.load(Ordering::Acquire) != 0 && online.events > 0;
+    let stopped_inside = ended.load(Ordering::Acquire) == INSIDE && online.events > 0;
     let seconds = started.elapsed().as_secs_f64();
     let busy = first_event.map_or(seconds, |first: Instant| first.elapsed().as_secs_f64());
     let engine = EngineReport {
@@ -142,9 +142,10 @@ fn follow(
     }
 }
 
-/// The stream has ended by itself, or because the user wanted it.
+/// The stream has ended by itself behind a line, by itself elsewhere, or because the user wanted it.
 const END: usize = 1;
-const CUT: usize = 2;
+const INSIDE: usize = 2;
+const CUT: usize = 3;
 
 /// The bytes that another thread reads.
 struct Bytes {
@@ -203,7 +204,8 @@ impl Read for Bytes {
                     return Ok(0);
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    self.ended.store(END, Ordering::Release);
+                    let inside = self.piece.last().is_some_and(|&byte| byte != b'\n');
+                    self.ended.store(if inside { INSIDE } else { END }, Ordering::Release);
                     return Ok(0);
                 }
             }

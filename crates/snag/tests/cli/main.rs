@@ -4,6 +4,7 @@
 mod check;
 mod commands;
 mod json;
+mod online;
 mod support;
 mod traces;
 mod verify;
