@@ -7,8 +7,10 @@
 //! * [`search`]: all predictable races and deadlocks of a small trace;
 //! * [`mod@reference`]: HB, SHB and FHB and their races, over all pairs of events;
 //! * [`causal`]: CP and WCP and their races, the same way;
+//! * [`abstraction`]: what can happen at the same time if nothing that is read matters;
 //! * [`random`]: well-formed random traces of every kind, and a driver that shrinks what fails.
 
+pub mod abstraction;
 pub mod causal;
 pub mod random;
 pub mod reference;
@@ -21,6 +23,7 @@ mod rng;
 mod shape;
 mod simulation;
 
+pub use abstraction::{simultaneous, standoffs};
 pub use causal::{cp, cp_races, must, wcp, wcp_races};
 pub use facts::conflicting;
 pub use random::{Rng, Shape, for_random_traces, random_trace};

@@ -70,6 +70,20 @@ pub(crate) struct Claim {
     pub proposal: Result<Schedule, String>,
 }
 
+impl Claim {
+    /// Behind all events that matter: a schedule may go beyond the later event of its pair.
+    fn end(&self) -> EventId {
+        let last = EventId(self.pair.second.0 + 1);
+        let behind = |events: &[EventId]| events.iter().max().map_or(last, |event| EventId(event.0 + 1));
+        match &self.proposal {
+            Ok(Schedule::Prefixes(ends)) => ends.iter().copied().max().map_or(last, |end| last.max(end)),
+            Ok(Schedule::List(events)) => last.max(behind(events)),
+            Ok(Schedule::Continued { as_observed, then }) => last.max(*as_observed).max(behind(then)),
+            Err(_) => last,
+        }
+    }
+}
+
 impl<'a> Work<'a> {
     fn engine(&mut self, engine: Engine) {
         let started = Instant::now();
@@ -81,6 +95,7 @@ impl<'a> Work<'a> {
             Engine::Mc => return self.maximal(Engine::Mc, None, &HashSet::new()),
             Engine::Auto => return self.rest(),
             Engine::Lockset => return self.lockset(started),
+            Engine::Tlh1 | Engine::Tlh2 => return self.history(engine, started),
         };
         let variant = match engine {
             Engine::HbVc | Engine::ShbVc => Variant::Vectors,
@@ -123,6 +138,7 @@ impl<'a> Work<'a> {
             location_pairs,
             complete,
             reduction: None,
+            searches: None,
         });
     }
 
@@ -213,8 +229,7 @@ impl<'a> Work<'a> {
     /// Checks the proposals on all cores. False if some could not be checked in time.
     pub fn prove(&mut self, engine: Engine, claims: Vec<Claim>) -> bool {
         let (trace, cells) = (self.trace, self.cells);
-        // No schedule goes beyond the later event of its pair.
-        let end = EventId(claims.iter().map(|claim| claim.pair.second.0 + 1).max().unwrap_or(0));
+        let end = claims.iter().map(Claim::end).max().unwrap_or(EventId(0));
         let checker = match &mut self.checker {
             Some((known, checker)) if *known >= end => &*checker,
             other => &other.insert((end, Checker::up_to(trace, cells, end))).1,
@@ -324,6 +339,7 @@ impl<'a> Work<'a> {
             location_pairs,
             complete,
             reduction: None,
+            searches: None,
         });
     }
 

@@ -24,13 +24,17 @@ pub enum Engine {
     Cp,
     /// Eraser's locksets.
     Lockset,
+    /// Time-stamped lock histories, strategy I: misses nothing under data abstraction.
+    Tlh1,
+    /// Time-stamped lock histories, strategy II: claims nothing false under data abstraction.
+    Tlh2,
     /// Maximal causality: all that the trace can prove.
     Mc,
 }
 
 impl Engine {
     /// Every engine.
-    pub const ALL: [Engine; 10] = [
+    pub const ALL: [Engine; 12] = [
         Engine::Auto,
         Engine::Hb,
         Engine::HbVc,
@@ -40,6 +44,8 @@ impl Engine {
         Engine::Wcp,
         Engine::Cp,
         Engine::Lockset,
+        Engine::Tlh1,
+        Engine::Tlh2,
         Engine::Mc,
     ];
 
@@ -55,6 +61,8 @@ impl Engine {
             Engine::Wcp => "wcp",
             Engine::Cp => "cp",
             Engine::Lockset => "lockset",
+            Engine::Tlh1 => "tlh1",
+            Engine::Tlh2 => "tlh2",
             Engine::Mc => "mc",
         }
     }
@@ -89,6 +97,8 @@ pub struct Options {
     pub all: bool,
     /// CP and WCP: leave out what does not matter before anything else.
     pub reduce: bool,
+    /// Lock histories: also count the calls of searches that remember nothing.
+    pub anew: bool,
     /// At most so many races of each engine are proved; the others are counted.
     pub max_races: usize,
     /// Who answers the questions of the maximal engine.
@@ -110,6 +120,7 @@ impl Default for Options {
             all_pairs: false,
             all: false,
             reduce: true,
+            anew: false,
             max_races: 10_000,
             solver: Backend::Own,
             jobs: 1,
@@ -217,6 +228,29 @@ pub struct EngineReport {
     pub complete: bool,
     /// CP and WCP only.
     pub reduction: Option<Reduction>,
+    /// Lock histories only.
+    pub searches: Option<Searches>,
+}
+
+/// What the searches of lock histories did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Searches {
+    /// Pairs that happens-before and locksets left, and that were asked about.
+    pub queries: u64,
+    /// Of these, those that can be reached.
+    pub reachable: u64,
+    /// Recursive calls.
+    pub calls: u64,
+    /// Calls that searches without pruning would make.
+    pub potential: u64,
+    /// How often both branches were taken.
+    pub both: u64,
+    /// How often lock consistency left one out.
+    pub lcc: u64,
+    /// How often redundancy left one out.
+    pub rc: u64,
+    /// Calls without incrementality, where that was counted.
+    pub anew: Option<u64>,
 }
 
 /// What an engine has left open, and why.

@@ -61,6 +61,7 @@ impl Work<'_> {
                 events: races.reduced as u64,
                 sweeps: (relation == Relation::Cp).then_some(races.sweeps),
             }),
+            searches: None,
         });
     }
 }

@@ -8,13 +8,16 @@ mod analyse;
 mod analysis;
 mod causal;
 mod held;
+mod history;
 mod maximal;
 mod memory;
+pub mod online;
 mod settle;
 
 pub use analyse::analyse;
 pub use analysis::{
-    Analysis, Candidate, Deadlock, Engine, EngineReport, Left, Options, Progress, Quiet, Race, Reduction, Subject,
+    Analysis, Candidate, Deadlock, Engine, EngineReport, Left, Options, Progress, Quiet, Race, Reduction, Searches,
+    Subject,
 };
 pub use held::held_locks;
 pub use memory::peak_memory;

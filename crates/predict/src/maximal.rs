@@ -107,6 +107,7 @@ impl Work<'_> {
             location_pairs: keys.len() as u64,
             complete,
             reduction: None,
+            searches: None,
         });
     }
 
@@ -123,6 +124,7 @@ impl Work<'_> {
             location_pairs: 0,
             complete: false,
             reduction: None,
+            searches: None,
         });
     }
 

@@ -68,7 +68,7 @@ impl Work<'_> {
     }
 
     /// Does something with questions that end when the budget is used up or the user wants to stop.
-    fn with_limits<R>(&self, ask: impl FnOnce(&Limits, &AtomicUsize) -> R) -> R {
+    pub(crate) fn with_limits<R>(&self, ask: impl FnOnce(&Limits, &AtomicUsize) -> R) -> R {
         let (stop, done, over) = (Arc::new(AtomicBool::new(false)), AtomicUsize::new(0), AtomicBool::new(false));
         let asked = stop.clone();
         let limits = Limits { stop: Some(Arc::new(move || asked.load(Ordering::Relaxed))), ..Limits::default() };
@@ -115,7 +115,7 @@ impl Work<'_> {
     }
 
     /// Files deadlocks that the checker accepts, with the whole trace in view. How many that were.
-    fn deadlocks_of(&mut self, engine: Engine, level: Level, end: usize, found: Vec<Found>) -> usize {
+    pub(crate) fn deadlocks_of(&mut self, engine: Engine, level: Level, end: usize, found: Vec<Found>) -> usize {
         if found.is_empty() {
             return 0;
         }

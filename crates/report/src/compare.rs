@@ -22,6 +22,30 @@ impl<W: Write> Table<W> {
     }
 }
 
+impl<W: Write> Table<W> {
+    /// What the searches of lock histories did, in a table of their own.
+    fn searches(&mut self, engines: &[EngineReport]) -> io::Result<()> {
+        let rows: Vec<Vec<String>> = engines.iter().filter_map(searches).collect();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        writeln!(self.out)?;
+        let heading = [
+            "searches",
+            "queries",
+            "reachable",
+            "calls",
+            "potential",
+            "calls %",
+            "both",
+            "LCC",
+            "RC",
+            "not incremental",
+        ];
+        columns::print(&mut self.out, &self.style, &heading, &rows)
+    }
+}
+
 impl<W: Write> Report for Table<W> {
     fn trace(&mut self, findings: &Findings) -> io::Result<()> {
         let (out, style) = (&mut self.out, &self.style);
@@ -41,6 +65,8 @@ impl<W: Write> Report for Table<W> {
             rows.iter_mut().zip(engines).for_each(|(row, report)| row.extend(reduction(report)));
         }
         columns::print(out, style, &heading, &rows)?;
+        self.searches(engines)?;
+        let (out, style) = (&mut self.out, &self.style);
         if !style.quiet && engines.iter().any(|report| !report.complete) {
             writeln!(out, "+ stopped early, so there may be more")?;
         }
@@ -69,6 +95,18 @@ fn row(findings: &Findings, report: &EngineReport) -> Vec<String> {
         scaled(report.events_per_second),
         bytes(report.peak_memory_bytes),
     ]
+}
+
+/// Recursive calls, and what became of them.
+fn searches(report: &EngineReport) -> Option<Vec<String>> {
+    let searches = report.searches?;
+    let ratio = 100.0 * searches.calls as f64 / searches.potential.max(1) as f64;
+    let mut row = vec![report.engine.name().to_owned()];
+    row.extend([searches.queries, searches.reachable, searches.calls, searches.potential].map(grouped));
+    row.push(format!("{ratio:.1}"));
+    row.extend([searches.both, searches.lcc, searches.rc].map(grouped));
+    row.push(searches.anew.map_or(String::new(), grouped));
+    Some(row)
 }
 
 /// What was left of the trace, and how often the fixpoint was swept.
@@ -120,6 +158,7 @@ impl<W: Write> Report for Json<W> {
             json.integer_at("peak_memory_bytes", report.peak_memory_bytes)?;
             json.boolean_at("complete", report.complete)?;
             json.reduction(report)?;
+            json.searches(report)?;
             json.end()?;
         }
         json.end()?;

@@ -129,6 +129,19 @@ impl<W: Write> Emitter<W> {
         reduction.sweeps.map_or(Ok(()), |sweeps| self.integer_at("sweeps", sweeps.into()))
     }
 
+    /// Members that only engines with searches have.
+    pub fn searches(&mut self, report: &EngineReport) -> io::Result<()> {
+        let Some(searches) = report.searches else { return Ok(()) };
+        self.integer_at("queries", searches.queries)?;
+        self.integer_at("reachable", searches.reachable)?;
+        self.integer_at("calls", searches.calls)?;
+        self.integer_at("potential_calls", searches.potential)?;
+        self.integer_at("both_branches", searches.both)?;
+        self.integer_at("lcc", searches.lcc)?;
+        self.integer_at("rc", searches.rc)?;
+        searches.anew.map_or(Ok(()), |calls| self.integer_at("calls_without_incrementality", calls))
+    }
+
     /// The member that lists what a document lacks; none if it lacks nothing.
     pub fn unread(&mut self, unread: &[Unread]) -> io::Result<()> {
         if unread.is_empty() {
@@ -142,6 +155,11 @@ impl<W: Write> Emitter<W> {
             self.end()?;
         }
         self.end()
+    }
+
+    /// Hands on what was written so far.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 
     /// Ends the document with a line end and hands everything on.

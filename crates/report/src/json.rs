@@ -93,7 +93,7 @@ struct Shown<'a> {
     background: Option<&'a dyn Background>,
 }
 
-fn engine<W: Write>(json: &mut Emitter<W>, report: &EngineReport, analysis: &Analysis) -> io::Result<()> {
+pub(crate) fn engine<W: Write>(json: &mut Emitter<W>, report: &EngineReport, analysis: &Analysis) -> io::Result<()> {
     json.object()?;
     json.string_at("name", report.engine.name())?;
     json.float_at("seconds", report.seconds)?;
@@ -103,6 +103,7 @@ fn engine<W: Write>(json: &mut Emitter<W>, report: &EngineReport, analysis: &Ana
     json.integer_at("location_pairs", report.location_pairs)?;
     json.boolean_at("complete", report.complete)?;
     json.reduction(report)?;
+    json.searches(report)?;
     if !report.complete {
         json.array_at("left")?;
         for left in analysis.left.iter().filter(|left| left.engine == report.engine) {

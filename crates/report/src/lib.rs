@@ -14,6 +14,7 @@ pub mod digest;
 pub mod findings;
 pub mod html;
 pub mod json;
+pub mod live;
 pub mod sarif;
 pub mod stats;
 pub mod suppress;

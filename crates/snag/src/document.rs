@@ -47,6 +47,9 @@ pub struct RaceClaim {
     pub locks_first: Vec<String>,
     /// Locks held at the second.
     pub locks_second: Vec<String>,
+    /// The events before this one come first, as they were.
+    #[serde(default)]
+    pub as_observed: u32,
     /// The events before the pair.
     pub witness: Vec<u32>,
     /// The branches among them that go the other way.

@@ -40,6 +40,7 @@ pub fn report() -> EngineReport {
         location_pairs: 1,
         complete: true,
         reduction: None,
+        searches: None,
     }
 }
 

@@ -1,7 +1,9 @@
 //! `snag check`: predict on traces, report what was found.
 
+use crate::commands::online;
 use crate::context::Context;
 use crate::failure::{Failure, Status};
+use crate::output::Output;
 use crate::survey::{self, Job};
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -10,7 +12,7 @@ use snag_report::html::Html;
 use snag_report::json::Json;
 use snag_report::sarif::Sarif;
 use snag_report::text::Text;
-use snag_report::{Style, Suppressions};
+use snag_report::{Style, Suppressions, live};
 use snag_schedule::Level;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,12 +27,17 @@ use std::time::Duration;
   snag check --candidates --engine lockset t.std  also what could not be proved
   snag check trace.snag.zst                     compressed traces as they are
   recorder | snag check -                       a trace from standard input
+  recorder | snag check --online -              the same while it comes, for as long as it comes
 
 Exit status: 0 nothing found, 1 races or deadlocks found, 2 error.")]
 pub struct Args {
     /// Traces to analyse; - is standard input
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<PathBuf>,
+    /// Print each race of a stream as soon as it is known, with bounded memory; --window N is how many events are
+    /// kept at least [default: 131072]; engine tlh2, formats text and json
+    #[arg(long)]
+    online: bool,
     #[command(flatten)]
     analysis: Analysis,
 }
@@ -97,7 +104,7 @@ enum Format {
 }
 
 /// Engines that the interface names and that are still to come.
-const PLANNED_ENGINES: [&str; 5] = ["tlh1", "tlh2", "sb", "rdit", "recipe"];
+const PLANNED_ENGINES: [&str; 3] = ["sb", "rdit", "recipe"];
 
 fn engine_parser() -> impl TypedValueParser<Value = Engine> {
     let here = Engine::ALL.map(|engine| PossibleValue::new(engine.name()));
@@ -132,7 +139,52 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
+    if args.online {
+        return follow(context, args);
+    }
     analyse(context, &args.analysis, &args.traces)
+}
+
+/// Events that the window of a stream has at least, unless the user says otherwise.
+const WINDOW: u64 = 1 << 17;
+
+/// Analyses one stream while it comes.
+fn follow(context: &Context, args: &Args) -> Result<Status, Failure> {
+    let Args { analysis, .. } = args;
+    let [path] = args.traces.as_slice() else { return Err("--online takes one stream".to_owned().into()) };
+    if !matches!(analysis.engine.as_slice(), [Engine::Auto | Engine::Tlh2]) {
+        return Err("--online works with the engine tlh2 only".to_owned().into());
+    }
+    if analysis.level.is_some_and(|level| level != Level::Writer) {
+        return Err("--online proves races at level 'writer' only".to_owned().into());
+    }
+    let unsupported = [
+        (analysis.budget.is_some(), "--budget"),
+        (analysis.suppressions.is_some(), "--suppressions"),
+        (analysis.all_pairs, "--all-pairs"),
+        (analysis.all, "--all"),
+        (analysis.full, "--full"),
+    ];
+    if let Some((_, option)) = unsupported.iter().find(|(given, _)| *given) {
+        return Err(format!("{option} does not go with --online").into());
+    }
+    let window = usize::try_from(analysis.window.unwrap_or(WINDOW)).unwrap_or(usize::MAX);
+    let wishes = online::Wishes { window, most: analysis.max_races, candidates: analysis.candidates };
+    let mut output = Output::open(analysis.output.as_deref())?;
+    let to_file = analysis.output.as_deref().is_some_and(|path| path != Path::new("-"));
+    let status = match analysis.format {
+        Format::Text => {
+            let mut report = live::Text::new(&mut output, context.style(to_file));
+            online::run(context, path, &wishes, &mut report)?
+        }
+        Format::Json => {
+            let mut report = live::Json::new(&mut output, &crate::input::name(path));
+            online::run(context, path, &wishes, &mut report)?
+        }
+        _ => return Err("--online writes text or JSON".to_owned().into()),
+    };
+    output.commit().map_err(|failure| failure.with_status(status))?;
+    Ok(status)
 }
 
 /// Analyses traces and reports.
@@ -165,6 +217,7 @@ fn options(context: &Context, args: &Analysis) -> Options {
         all_pairs: args.all_pairs,
         all: args.all,
         reduce: !args.no_reduce,
+        anew: false,
         max_races: args.max_races,
         solver: args.solver,
         jobs: context.jobs,

@@ -41,6 +41,7 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
         jobs: context.jobs,
         // Every engine by its own relation, as in the tables of the papers.
         all: true,
+        anew: true,
         ..Options::default()
     };
     let job = Job { traces: &args.traces, options, one_by_one: true, suppressions: None };

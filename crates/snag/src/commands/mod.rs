@@ -7,6 +7,7 @@ pub mod compile;
 pub mod convert;
 pub mod explore;
 pub mod generate;
+pub mod online;
 pub mod pages;
 pub mod record;
 pub mod replay;

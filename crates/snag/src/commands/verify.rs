@@ -225,6 +225,7 @@ impl Judge<'_> {
         let [first, second] = [&race.first, &race.second].map(|access| EventId(access.event));
         let reads = race.reads.iter().map(|read| read.event);
         let others = race.diverging.iter().copied().chain(reads).chain([first.0, second.0]);
+        let others = others.chain(race.as_observed.checked_sub(1));
         self.in_range(race.witness.iter().copied().chain(others))?;
         for access in [&race.first, &race.second] {
             let same = self.describes(access.event, &access.thread, &access.op, &access.location);
@@ -244,7 +245,7 @@ impl Judge<'_> {
                 )));
             }
         }
-        let schedule = race.witness.iter().map(|&event| EventId(event));
+        let schedule = (0..race.as_observed).chain(race.witness.iter().copied()).map(EventId);
         let verdict = match level {
             Level::Symbolic => {
                 let diverging: Vec<EventId> = race.diverging.iter().map(|&event| EventId(event)).collect();

@@ -32,7 +32,7 @@ fn bad_usage_is_an_error_that_says_so() {
     for (args, message) in [
         (&["check"][..], "TRACE"),
         (&["check", "--engine", "nonsense", &trace], "nonsense"),
-        (&["check", "--engine", "tlh1", &trace], "not available in this version"),
+        (&["check", "--engine", "recipe", &trace], "not available in this version"),
         (&["check", "--engine", "shb,recipe", &trace], "not available in this version"),
         (&["check", "--level", "symbolic", &trace], "not available in this version"),
         (&["check", "--level", "high", &trace], "high"),

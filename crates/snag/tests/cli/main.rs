@@ -5,6 +5,7 @@ mod check;
 mod commands;
 mod json;
 mod programs;
+mod online;
 mod support;
 mod traces;
 mod verify;

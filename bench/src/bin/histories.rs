@@ -1,0 +1,201 @@
+//! Measures lock histories: what they cost on top of happens-before and locksets on the same stream, how that grows, and what
+//! incremental searches save.
+//!
+//! `cargo run --release -p snag-bench --bin histories -- [--most EVENTS] [--runs N]`
+
+use snag_history::Strategy;
+use snag_history::races::{Depth, Races, Settings, of_trace};
+use snag_trace::generate::{Generator, Shape};
+use snag_trace::reader::TraceReader;
+use snag_trace::std_format::StdWriter;
+use snag_trace::{Cells, Events, Format, Trace};
+use std::io::Cursor;
+use std::time::Instant;
+
+fn main() {
+    let (mut most, mut runs) = (10_000_000, 5);
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let value = words.next().unwrap_or_else(|| panic!("{word} needs a value"));
+        match word.as_str() {
+            "--most" => most = value.parse().expect("--most needs a number"),
+            "--runs" => runs = value.parse().expect("--runs needs a number"),
+            other => panic!("unknown option {other}"),
+        }
+    }
+    overhead(runs);
+    growth(most, runs);
+    incremental();
+}
+
+fn trace(shape: Shape) -> Trace {
+    TraceReader::new(Box::new(Generator::new(shape)), None).read_all().expect("generated traces are well formed").0
+}
+
+/// Shapes like those of the paper's Table V: threads, accesses and lock events about as there.
+fn table_v() -> Vec<(&'static str, Shape)> {
+    let shape = |threads, events, locks, variables, section, nesting| Shape {
+        threads,
+        events,
+        locks,
+        variables,
+        section,
+        nesting,
+        racy: 0.01,
+        locations: 200,
+        ..Shape::default()
+    };
+    vec![
+        ("account: 12 threads, mostly locks", shape(12, 21_000, 10, 12, 1, 1)),
+        ("aget: 6 threads, few locks", shape(6, 7_000, 2, 50, 100, 1)),
+        ("alsa: 6 threads, 64 K accesses", shape(6, 64_000, 45, 500, 30, 2)),
+        ("bzip: 4 threads, 500 K accesses", shape(4, 510_000, 7, 60, 1_000, 1)),
+        ("elevator: 4 threads, mostly locks", shape(4, 21_000, 20, 40, 1, 1)),
+        ("tsp: 6 threads, 140 K accesses", shape(6, 160_000, 3, 90, 15, 1)),
+    ]
+}
+
+fn pass(trace: &Trace, cells: &Cells, strategy: Strategy, depth: Depth) -> (f64, Races) {
+    let started = Instant::now();
+    let settings = Settings { depth, ..Settings::of(strategy) };
+    let races = of_trace(trace, cells, settings, None, &mut |_, _| true);
+    (started.elapsed().as_secs_f64(), races)
+}
+
+const SEARCH: Depth = Depth::Search { incremental: true };
+
+/// The fastest of several runs of each, in turn, so that whatever else the machine does meets all alike.
+fn fastest<const N: usize>(runs: usize, mut measure: impl FnMut(usize) -> f64) -> [f64; N] {
+    let mut best = [f64::MAX; N];
+    for _ in 0..runs {
+        for (which, best) in best.iter_mut().enumerate() {
+            *best = best.min(measure(which));
+        }
+    }
+    best
+}
+
+fn overhead(runs: usize) {
+    println!(
+        "| trace | events | reading, s | HB + lockset, s | with I, s | with II, s | I costs | II costs | pairs: HB + lockset, I, II |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
+    for (name, shape) in table_v() {
+        let trace = trace(shape);
+        let cells = Cells::of(&trace);
+        let text = written(&trace);
+        let mut pairs = [0; 3];
+        // Short traces are gone through several times for one figure.
+        let times = (1_000_000 / trace.len()).max(1);
+        let seconds = fastest::<4>(runs, |which| {
+            let mut seconds = 0.0;
+            for _ in 0..times {
+                seconds += match which {
+                    0 => reading(&text),
+                    _ => {
+                        let strategy = if which == 3 { Strategy::Two } else { Strategy::One };
+                        let depth = if which == 1 { Depth::Basic } else { SEARCH };
+                        let (seconds, races) = pass(&trace, &cells, strategy, depth);
+                        pairs[which - 1] = races.found.len();
+                        seconds
+                    }
+                };
+            }
+            seconds / times as f64
+        });
+        let [read, basic, one, two] = seconds;
+        let costs = |with: f64| format!("{:+.1} %", 100.0 * (with - basic) / (read + basic));
+        println!(
+            "| {name} | {} | {read:.4} | {basic:.4} | {one:.4} | {two:.4} | {} | {} | {}, {}, {} |",
+            trace.len(),
+            costs(one),
+            costs(two),
+            pairs[0],
+            pairs[1],
+            pairs[2]
+        );
+    }
+}
+
+/// The trace as text, as it would come through a pipe.
+fn written(trace: &Trace) -> Vec<u8> {
+    let mut writer = StdWriter::new(Vec::new());
+    writer.write(&trace.events, &trace.tables).expect("memory takes it");
+    writer.finish(&trace.tables).expect("memory takes it")
+}
+
+fn reading(text: &[u8]) -> f64 {
+    let started = Instant::now();
+    let mut reader = snag_trace::read_from(Cursor::new(text.to_vec()), Some(Format::Std), None).expect("it is STD");
+    let mut block = Events::new();
+    while reader.next_block(&mut block).expect("it is well formed") {}
+    started.elapsed().as_secs_f64()
+}
+
+fn growth(most: usize, runs: usize) {
+    println!(
+        "\n| events | HB + lockset, ns/event | with I | with II | calls of II | II against a tenth of the events |"
+    );
+    println!("|---|---|---|---|---|---|");
+    let mut before = None;
+    for events in [100_000, 1_000_000, 10_000_000].into_iter().filter(|&events| events <= most) {
+        let trace = trace(Shape { events, ..Shape::default() });
+        let cells = Cells::of(&trace);
+        let mut calls = 0;
+        let seconds = fastest::<3>(if events > 1_000_000 { runs.min(2) } else { runs }, |which| {
+            let strategy = if which == 2 { Strategy::Two } else { Strategy::One };
+            let (seconds, races) = pass(&trace, &cells, strategy, if which == 0 { Depth::Basic } else { SEARCH });
+            calls = races.statistics().calls;
+            seconds
+        });
+        let [basic, one, two] = seconds.map(|seconds| 1e9 * seconds / trace.len() as f64);
+        let grown = before.map_or(String::new(), |before: f64| format!("{:.2}", two / before));
+        before = Some(two);
+        println!("| {events} | {basic:.0} | {one:.0} | {two:.0} | {calls} | {grown} |");
+    }
+}
+
+/// All pairs of events, so that histories overlap.
+fn incremental() {
+    println!(
+        "\n| trace | strategy | queries | potential calls | calls | % | both | LCC | RC | calls, not incremental | times fewer |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|---|");
+    let shapes = [
+        (
+            "2 threads, 4 locks",
+            Shape { threads: 2, locks: 4, events: 20_000, section: 3, racy: 0.02, ..Shape::default() },
+        ),
+        (
+            "4 threads, 8 locks",
+            Shape { threads: 4, locks: 8, events: 20_000, section: 3, racy: 0.02, ..Shape::default() },
+        ),
+        (
+            "8 threads, 12 locks",
+            Shape { locks: 12, nesting: 3, events: 40_000, section: 3, racy: 0.01, ..Shape::default() },
+        ),
+    ];
+    for (name, shape) in shapes {
+        let trace = trace(shape);
+        let cells = Cells::of(&trace);
+        for strategy in [Strategy::One, Strategy::Two] {
+            let [with, without] = [true, false].map(|incremental| {
+                let depth = Depth::Search { incremental };
+                let settings = Settings { depth, all_pairs: true, pairs: 2_000, ..Settings::of(strategy) };
+                of_trace(&trace, &cells, settings, None, &mut |_, _| true).statistics()
+            });
+            println!(
+                "| {name} | {strategy:?} | {} | {} | {} | {:.3} | {} | {} | {} | {} | {:.0} |",
+                with.queries,
+                with.potential,
+                with.calls,
+                100.0 * with.calls as f64 / with.potential.max(1) as f64,
+                with.both,
+                with.lcc,
+                with.rc,
+                without.calls,
+                without.calls as f64 / with.calls.max(1) as f64
+            );
+        }
+    }
+}

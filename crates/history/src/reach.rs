@@ -1,0 +1,286 @@
+//! `Check_reach` of the paper (Procedure 1): basic checks, start pair, search; and the witness.
+
+use crate::agenda::{Pair, Side};
+use crate::histories::{Place, known};
+use crate::observer::{Observer, Strategy};
+use crate::search::{Others, Search, Statistics, View};
+use crate::sets::{Mode, SetId};
+use snag_schedule::Schedule;
+use snag_trace::{EventId, LockId, ThreadId};
+use std::collections::HashMap;
+
+/// An event of a thread, and where in its history it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct At {
+    /// The event.
+    pub event: EventId,
+    /// Its thread.
+    pub thread: ThreadId,
+    /// Its place.
+    pub place: Place,
+    /// The locks held there.
+    pub set: SetId,
+}
+
+/// Two steps at which two threads wait for each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Standoff {
+    /// The steps, each an acquire or the end of a wait.
+    pub steps: [At; 2],
+    /// Their locks.
+    pub locks: [LockId; 2],
+    /// Where the search started.
+    from: From,
+}
+
+impl Standoff {
+    /// The two events that wait for each other.
+    pub fn pending(&self) -> [EventId; 2] {
+        self.steps.map(|step| step.event)
+    }
+}
+
+/// Where a search starts: two places, and under strategy II the first event that has not happened there.
+type From = (Pair, EventId);
+
+/// Searches for one pair of threads from one start.
+struct Kept {
+    from: From,
+    others: Option<Others>,
+    search: Search,
+    /// Deadlocks of the search that were handed out.
+    reported: usize,
+}
+
+/// So many searches from different starts are kept for a pair of threads.
+const KEPT: usize = 3;
+
+/// Answers questions about what was observed.
+pub struct Reach {
+    /// What was observed.
+    pub observer: Observer,
+    strategy: Strategy,
+    incremental: bool,
+    /// By threads, the smaller first; the latest search last.
+    kept: HashMap<[ThreadId; 2], Vec<Kept>>,
+    /// Of searches that are gone.
+    done: Statistics,
+    standoffs: Vec<Standoff>,
+}
+
+impl Reach {
+    /// For an observer of the same strategy. Without incrementality every search starts anew.
+    pub fn new(observer: Observer, strategy: Strategy, incremental: bool) -> Reach {
+        let (kept, done, standoffs) = (HashMap::new(), Statistics::default(), Vec::new());
+        Reach { observer, strategy, incremental, kept, done, standoffs }
+    }
+
+    /// The next event of a thread, and where the thread is.
+    #[inline]
+    pub fn at(&self, event: EventId, thread: ThreadId) -> At {
+        let state = self.observer.thread(thread);
+        At { event, thread, place: state.place(), set: state.set }
+    }
+
+    /// The basic checks: neither event must come before the other, and the locks do not exclude both at once.
+    pub fn passes_basic_checks(&self, a: &At, b: &At) -> bool {
+        let ordered = |first: &At, second: &At| {
+            let stamp = self.observer.thread(second.thread).stamp_of(second.event);
+            known(stamp, first.thread.index()) > first.event.0
+        };
+        !ordered(a, b) && !ordered(b, a) && !self.observer.sets().exclude(a.set, b.set)
+    }
+
+    /// Whether the threads of two events that pass the basic checks can be there at the same time.
+    pub fn reaches(&mut self, a: &At, b: &At) -> bool {
+        let [a, b] = if a.thread < b.thread { [a, b] } else { [b, a] };
+        let threads = [a.thread, b.thread];
+        let Some((from, target)) = self.from(a, b) else { return false };
+        let kept = self.kept.entry(threads).or_default();
+        let at = match kept.iter().position(|kept| kept.from == from).filter(|_| self.incremental) {
+            Some(at) => at,
+            None => {
+                if kept.len() == KEPT || !self.incremental {
+                    // The oldest makes room.
+                    let oldest = (0..kept.len()).min_by_key(|&at| (kept[at].from.1, kept[at].from.0));
+                    if let Some(oldest) = oldest {
+                        self.done += kept.swap_remove(oldest).search.statistics();
+                    }
+                }
+                let others = (self.strategy == Strategy::Two).then(|| others(&self.observer, from.1, threads));
+                kept.push(Kept { from, others, search: Search::new(from.0), reported: 0 });
+                kept.len() - 1
+            }
+        };
+        let Kept { others, search, reported, .. } = &mut kept[at];
+        let view = view(&self.observer, threads, others.as_ref());
+        let barred = [a, b].iter().any(|at| view.waits_for_others(self.observer.thread(at.thread).stamp_of(at.event)));
+        let reached = !barred && search.reaches(&view, target);
+        for &deadlock in &search.deadlocks()[*reported..] {
+            let locks = [0, 1].map(|side| view.histories[side].step(deadlock[side]).lock);
+            let steps = [0, 1].map(|side| {
+                let (history, place) = (view.histories[side], deadlock[side]);
+                At { event: history.step(place).event, thread: threads[side], place, set: history.held(place) }
+            });
+            self.standoffs.push(Standoff { steps, locks, from });
+        }
+        *reported = search.deadlocks().len();
+        reached
+    }
+
+    /// Where a search for two events starts and ends.
+    fn from(&self, a: &At, b: &At) -> Option<(From, Pair)> {
+        let (threads, events) = ([a.thread, b.thread], [a.event, b.event]);
+        let target = [a.place, b.place];
+        let from = match self.strategy {
+            Strategy::One => (self.observer.start_pair(threads, events), EventId(0)),
+            Strategy::Two => {
+                let snapshot = self.observer.snapshot(self.observer.snapshot_before(events)?);
+                let place = |thread: ThreadId| snapshot.threads.get(thread.index()).map_or(0, |state| state.0);
+                (threads.map(place), snapshot.at)
+            }
+        };
+        Some((from, target))
+    }
+
+    /// Takes out the deadlocks met since this was called last.
+    pub fn take_standoffs(&mut self) -> Vec<Standoff> {
+        std::mem::take(&mut self.standoffs)
+    }
+
+    /// Strategy II: a schedule after which two events are next, if a search finds one.
+    /// `events` lists the events of a thread from one to another, the latter not included.
+    pub fn schedule(
+        &self,
+        a: &At,
+        b: &At,
+        events: &mut dyn FnMut(ThreadId, EventId, EventId) -> Vec<EventId>,
+    ) -> Option<Schedule> {
+        let [a, b] = if a.thread < b.thread { [a, b] } else { [b, a] };
+        self.schedule_from(self.from(a, b)?.0, [a, b], events)
+    }
+
+    /// Strategy II: a schedule that leads into a deadlock.
+    pub fn schedule_of_standoff(
+        &self,
+        standoff: &Standoff,
+        events: &mut dyn FnMut(ThreadId, EventId, EventId) -> Vec<EventId>,
+    ) -> Option<Schedule> {
+        let [a, b] = &standoff.steps;
+        self.schedule_from(standoff.from, [a, b], events)
+    }
+
+    /// Searches once more: what earlier searches remember of the way may be gone, and is not in one piece.
+    fn schedule_from(
+        &self,
+        from: From,
+        ends: [&At; 2],
+        events: &mut dyn FnMut(ThreadId, EventId, EventId) -> Vec<EventId>,
+    ) -> Option<Schedule> {
+        if self.strategy != Strategy::Two {
+            return None;
+        }
+        let threads = ends.map(|end| end.thread);
+        let others = others(&self.observer, from.1, threads);
+        let view = view(&self.observer, threads, Some(&others));
+        let (mut search, target) = (Search::new(from.0), ends.map(|end| end.place));
+        if !search.reaches(&view, target) {
+            return None;
+        }
+        let left = ends.map(|end| events(end.thread, from.1, end.event));
+        let mut writer = Writer { reach: self, threads, left, next: [0, 0], then: Vec::new() };
+        let mut places = from.0;
+        for side in search.path(target)? {
+            let place = &mut places[side as usize];
+            let step = view.histories[side as usize].step(*place);
+            writer.run(side, EventId(step.event.0 + 1))?;
+            *place += 1;
+        }
+        writer.run(Side::A, ends[0].event)?;
+        writer.run(Side::B, ends[1].event)?;
+        Some(Schedule::Continued { as_observed: from.1, then: writer.then })
+    }
+
+    /// What all searches did.
+    pub fn statistics(&self) -> Statistics {
+        let mut all = self.done;
+        self.kept.values().flatten().for_each(|kept| all += kept.search.statistics());
+        all
+    }
+
+    /// Bytes, about.
+    pub fn memory(&self) -> usize {
+        let searches: usize = self.kept.values().flatten().map(|kept| kept.search.memory()).sum();
+        searches + self.observer.memory()
+    }
+
+    /// Forgets what happened before an event, as far as the strategy allows that: under strategy II all but the
+    /// snapshots from that event on.
+    pub fn forget_before(&mut self, event: EventId) {
+        self.observer.forget_before(event);
+        let done = &mut self.done;
+        for kept in self.kept.values_mut() {
+            kept.retain(|kept| {
+                let keep = kept.from.1 >= event;
+                if !keep {
+                    *done += kept.search.statistics();
+                }
+                keep
+            });
+        }
+    }
+}
+
+fn view<'a>(observer: &'a Observer, threads: [ThreadId; 2], others: Option<&'a Others>) -> View<'a> {
+    let histories = threads.map(|thread| &observer.thread(thread).history);
+    View { histories, threads: threads.map(ThreadId::index), sets: observer.sets(), others }
+}
+
+/// What the other threads hold at the snapshot before an event.
+fn others(observer: &Observer, at: EventId, threads: [ThreadId; 2]) -> Others {
+    let mut locks: Vec<(LockId, Mode)> = Vec::new();
+    let snapshot = observer.snapshot_before([at, at]).map(|number| observer.snapshot(number));
+    for (thread, &(_, set)) in snapshot.iter().flat_map(|snapshot| snapshot.threads.iter().enumerate()) {
+        if !threads.contains(&ThreadId::new(thread)) {
+            locks.extend(observer.sets().locks(set));
+        }
+    }
+    Others { at: at.0, locks }
+}
+
+/// Writes a schedule of two threads step by step; what is between the steps follows when it is needed.
+struct Writer<'a> {
+    reach: &'a Reach,
+    threads: [ThreadId; 2],
+    /// The events to come of each thread, and how many of them were written.
+    left: [Vec<EventId>; 2],
+    next: [usize; 2],
+    then: Vec<EventId>,
+}
+
+impl Writer<'_> {
+    /// Lets a thread run up to an event, and the other one as far as that needs. `None` if that cannot be.
+    fn run(&mut self, side: Side, end: EventId) -> Option<()> {
+        let mut jobs = vec![(side as usize, end)];
+        while let Some(&(side, end)) = jobs.last() {
+            let Some(&event) = self.left[side].get(self.next[side]).filter(|event| **event < end) else {
+                jobs.pop();
+                continue;
+            };
+            let stamp = self.reach.observer.thread(self.threads[side]).stamp_of(event);
+            let needed = EventId(known(stamp, self.threads[1 - side].index()));
+            let lacking = self.left[1 - side].get(self.next[1 - side]).is_some_and(|&next| next < needed);
+            if lacking {
+                // Stamps are no circles, so this ends; a wrong one must not hang us.
+                if jobs.len() > self.left[0].len() + self.left[1].len() {
+                    return None;
+                }
+                jobs.push((1 - side, needed));
+                continue;
+            }
+            self.then.push(event);
+            self.next[side] += 1;
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,297 @@
+//! Races of a trace that has no end: found, proved and handed out while it is read, in bounded memory.
+//!
+//! Engine: lock histories with strategy II. Guarantee: as everywhere, a race is handed out only with a witness that the
+//! checker accepted, here on the [window] that is kept. What is given up: accesses farther apart than the window
+//! are not paired, and what no schedule within the window proves is a candidate.
+//!
+//! Pairs are proved in batches, because the checker first has to read the window. A batch is due when the stream
+//! pauses, or some time after its first pair was found; proofs take no more than half of the time.
+
+mod cells;
+mod hold;
+pub mod window;
+
+use crate::analysis::Searches;
+use cells::{Pieces, overlap};
+use snag_history::races::{Found, Races, Settings};
+use snag_history::{Observer, Strategy};
+use snag_schedule::{Checker, Level, Schedule};
+use snag_trace::events::Event;
+use snag_trace::{Cells, EventId, Events, LocId, LockId, Op, Tables, Trace, VarId};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+use window::Window;
+
+/// So long a pair waits for others, if the stream does not pause.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// A batch of proofs ends after this long; what is left is for the next one.
+const BATCH: Duration = Duration::from_millis(40);
+
+/// So often a pair of locations is tried with other accesses if it could not be proved.
+const TRIES: u8 = 8;
+
+/// At most so many pairs wait for their proof.
+const WAITING: usize = 4096;
+
+/// One of the two accesses of a finding.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// Its number in the stream.
+    pub number: EventId,
+    /// The event.
+    pub event: Event,
+    /// Locks that its thread holds there.
+    pub locks: Vec<LockId>,
+}
+
+/// A race with its proof.
+#[derive(Clone, Debug)]
+pub struct Race {
+    /// The earlier access.
+    pub first: Access,
+    /// The later one.
+    pub second: Access,
+    /// All events before this one happen as they did.
+    pub as_observed: EventId,
+    /// Then these.
+    pub then: Vec<EventId>,
+}
+
+/// A pair that was not proved.
+#[derive(Clone, Debug)]
+pub struct Unproved {
+    /// The earlier access.
+    pub first: Access,
+    /// The later one.
+    pub second: Access,
+    /// Why.
+    pub reason: String,
+}
+
+/// The analysis of a stream.
+pub struct Online {
+    races: Races,
+    pieces: Pieces,
+    window: Window,
+    half: u32,
+    /// Found and not yet tried; since when the oldest one waits.
+    waiting: Vec<Found>,
+    since: Instant,
+    /// No proofs before.
+    rest_until: Instant,
+    tries: HashMap<(LocId, LocId), u8>,
+    most: usize,
+    /// Events so far.
+    pub events: u64,
+    /// Races handed out so far.
+    pub proved: u64,
+    /// What could not be proved; at most `most`.
+    pub unproved: Vec<Unproved>,
+    /// False if some limit was reached.
+    pub complete: bool,
+}
+
+impl Online {
+    /// For a window of at least so many events, and at most twice as many; and so many findings.
+    pub fn new(window: usize, most: usize) -> Online {
+        let settings = Settings { pairs: usize::MAX, final_at_once: false, ..Settings::of(Strategy::Two) };
+        let now = Instant::now();
+        Online {
+            races: Races::new(Observer::new(Strategy::Two, None), settings),
+            pieces: Pieces::default(),
+            window: Window::default(),
+            half: window.clamp(2, 1 << 30) as u32,
+            waiting: Vec::new(),
+            since: now,
+            rest_until: now,
+            tries: HashMap::new(),
+            most,
+            events: 0,
+            proved: 0,
+            unproved: Vec::new(),
+            complete: true,
+        }
+    }
+
+    /// The next events of the stream, from one of a block on. Returns where to go on: before the end of the block only if
+    /// [`Online::prove`] has to be called first, as otherwise what waits for its proof would be lost.
+    pub fn read(&mut self, events: &Events, from: usize, tables: &Tables) -> usize {
+        for index in from..events.len() {
+            if self.window.is_due(self.half) {
+                let base = self.window.next_base();
+                if self.waiting.iter().any(|found| found.first.event < base) {
+                    return index;
+                }
+                self.rotate(tables);
+            }
+            let number = EventId(self.events as u32);
+            let event = events.get(index);
+            let looking = (self.proved as usize + self.unproved.len()) < self.most;
+            if event.op.touches_memory() {
+                if looking {
+                    let cells = self.pieces.of(VarId(event.target), tables).iter().map(|&cell| cell as usize);
+                    self.races.access(number, &event, tables, cells, |a, b| overlap(tables, a, b));
+                } else {
+                    self.complete = false;
+                }
+            } else {
+                self.races.event(number, &event, tables);
+                if event.op == Op::Alloc {
+                    // What was at this address before was other memory.
+                    let cells = self.pieces.of(VarId(event.target), tables);
+                    cells.iter().for_each(|&cell| self.races.forget_cell(cell as usize));
+                }
+            }
+            self.window.push(&event);
+            self.events += 1;
+            if !self.races.found.is_empty() {
+                self.take_found();
+            }
+        }
+        self.complete &= self.races.complete;
+        events.len()
+    }
+
+    fn take_found(&mut self) {
+        if self.waiting.is_empty() {
+            self.since = Instant::now();
+        }
+        let room = WAITING.saturating_sub(self.waiting.len());
+        if self.races.found.len() > room {
+            self.complete = false;
+            self.races.found.truncate(room);
+        }
+        self.waiting.append(&mut self.races.found);
+        self.races.standoffs.clear();
+    }
+
+    /// A new base: the snapshot from which searches start is as old as the window at the most.
+    fn rotate(&mut self, tables: &Tables) {
+        let now = EventId(self.events as u32);
+        let base = self.window.rotate(&self.races.reach.observer, tables);
+        self.races.reach.observer.take_snapshot(now);
+        self.races.forget_before(base);
+    }
+
+    /// Whether proofs should be tried now. `idle`: nothing else is to be done.
+    pub fn is_due(&self, idle: bool) -> bool {
+        let now = Instant::now();
+        !self.waiting.is_empty() && (idle || now >= self.since + PATIENCE && now >= self.rest_until)
+    }
+
+    /// Tries to prove what was found. `tables` are those of the stream. With `all`, without a limit of time.
+    pub fn prove(&mut self, tables: &mut Tables, all: bool) -> Vec<Race> {
+        let started = Instant::now();
+        let events = std::mem::take(&mut self.window.events);
+        let trace = Trace { tables: std::mem::take(tables), events };
+        let mut proved = Vec::new();
+        {
+            let cells = Cells::of(&trace);
+            let checker = Checker::new(&trace, &cells);
+            self.window.events = Events::new();
+            let mut waiting = std::mem::take(&mut self.waiting).into_iter();
+            let read = Instant::now();
+            while all || read.elapsed() < BATCH {
+                let Some(found) = waiting.next() else { break };
+                self.try_pair(&found, &trace, &cells, &checker, &mut proved);
+            }
+            self.waiting = waiting.collect();
+        }
+        self.since = Instant::now();
+        self.rest_until = self.since + (self.since - started);
+        (*tables, self.window.events) = (trace.tables, trace.events);
+        self.proved += proved.len() as u64;
+        proved
+    }
+
+    fn try_pair(&mut self, found: &Found, trace: &Trace, cells: &Cells, checker: &Checker, proved: &mut Vec<Race>) {
+        let numbers = [found.first.event, found.second.event];
+        let [Some(first), Some(second)] = numbers.map(|event| self.window.inner(event)) else { return };
+        let locations = [first, second].map(|event| trace.events.location(event.index()));
+        let key = (locations[0].min(locations[1]), locations[0].max(locations[1]));
+        let access = |at: &snag_history::At, inner: EventId| Access {
+            number: at.event,
+            event: trace.event(inner),
+            locks: self.races.reach.observer.sets().locks(at.set).iter().map(|held| held.0).collect(),
+        };
+        let [first_access, second_access] = [access(&found.first, first), access(&found.second, second)];
+        let mut reason = "no schedule within the window was found that shows it".to_owned();
+        for attempt in [Attempt::Hold, Attempt::Search] {
+            let Some((as_observed, then)) = self.propose(attempt, found, [first, second], trace, cells) else {
+                continue;
+            };
+            let schedule = Schedule::Continued { as_observed, then };
+            match checker.check_race(schedule.iter(trace), first, second, Level::Writer) {
+                Ok(()) => {
+                    let Schedule::Continued { as_observed, then } = schedule else { unreachable!("made above") };
+                    proved.push(Race {
+                        first: first_access,
+                        second: second_access,
+                        as_observed: self.window.outer(as_observed),
+                        then: then.into_iter().map(|event| self.window.outer(event)).collect(),
+                    });
+                    return;
+                }
+                Err(violation) => reason = format!("the schedule found was refused: {}", violation.rule.text()),
+            }
+        }
+        let tries = self.tries.entry(key).or_default();
+        *tries = tries.saturating_add(1);
+        if *tries < TRIES && !locations.contains(&LocId::NONE) {
+            self.races.reopen((locations[0], found.first.event), (locations[1], found.second.event));
+        } else {
+            self.unproved.push(Unproved { first: first_access, second: second_access, reason });
+        }
+    }
+
+    /// A schedule in numbers of the window.
+    fn propose(
+        &self,
+        attempt: Attempt,
+        found: &Found,
+        [first, second]: [EventId; 2],
+        trace: &Trace,
+        cells: &Cells,
+    ) -> Option<(EventId, Vec<EventId>)> {
+        match attempt {
+            Attempt::Hold => hold::hold(trace, cells, first, second).map(|then| (first, then)),
+            Attempt::Search => {
+                let window = &self.window;
+                let threads = trace.events.threads();
+                let mut events = |thread, from: EventId, to: EventId| {
+                    let (Some(start), Some(end)) = (window.inner(from), window.inner(to)) else { return Vec::new() };
+                    let inner = (start.index()..end.index()).filter(|&event| threads[event] == thread);
+                    inner.map(|event| window.outer(EventId::new(event))).collect()
+                };
+                let schedule = self.races.reach.schedule(&found.first, &found.second, &mut events)?;
+                let Schedule::Continued { as_observed, then } = schedule else { return None };
+                let then = then.into_iter().map(|event| window.inner(event)).collect::<Option<Vec<_>>>()?;
+                Some((window.inner(as_observed)?, then))
+            }
+        }
+    }
+
+    /// What the searches did.
+    pub fn searches(&self) -> Searches {
+        let done = self.races.statistics();
+        Searches {
+            queries: done.queries,
+            reachable: done.reachable,
+            calls: done.calls,
+            potential: done.potential,
+            both: done.both,
+            lcc: done.lcc,
+            rc: done.rc,
+            anew: None,
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Attempt {
+    /// As observed, except that one thread stops.
+    Hold,
+    /// As the search for the pair found it.
+    Search,
+}

@@ -1,0 +1,107 @@
+//! Streams: races are printed while they are read, and however they end there is a report.
+
+use crate::support::*;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Stdio};
+
+const RACE: &str = "T0|fork(T1)|1\nT0|acq(l)|2\nT0|w(x)|3\nT0|rel(l)|4\nT1|w(x)|5\n";
+
+fn follow(args: &[&str]) -> Child {
+    let args: Vec<&str> = ["check", "--online", "-"].iter().chain(args).copied().collect();
+    let mut command = command(&args);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("the program runs")
+}
+
+/// Reads until a text has come; the child goes on.
+fn wait_for(output: &mut impl BufRead, text: &str) {
+    let mut printed = Vec::new();
+    while !String::from_utf8_lossy(&printed).contains(text) {
+        let more = output.fill_buf().expect("the pipe can be read");
+        assert!(!more.is_empty(), "'{text}' does not come");
+        let count = more.len();
+        printed.extend_from_slice(more);
+        output.consume(count);
+    }
+}
+
+fn rest(mut output: impl Read) -> String {
+    let mut text = String::new();
+    output.read_to_string(&mut text).expect("output is text");
+    text
+}
+
+#[test]
+fn a_race_is_printed_while_the_stream_goes_on() {
+    let mut child = follow(&[]);
+    let mut input = child.stdin.take().expect("a pipe");
+    let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
+    input.write_all(RACE.as_bytes()).unwrap();
+    wait_for(&mut output, "R1: data race on x");
+    input.write_all(b"T0|w(y)|6\nT1|w(y)|7\n").unwrap();
+    wait_for(&mut output, "R2: data race on y");
+    drop(input);
+    assert!(rest(output).contains("tlh2, online: 2 races in 7 events, 2 threads"));
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}
+
+#[test]
+fn an_interrupt_ends_a_stream_with_a_full_report() {
+    for form in ["text", "json"] {
+        let mut child = follow(&["--format", form]);
+        let mut input = child.stdin.take().expect("a pipe");
+        let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
+        // In the middle of a line.
+        input.write_all(RACE.as_bytes()).unwrap();
+        input.write_all(b"T0|w(").unwrap();
+        wait_for(&mut output, if form == "json" { "\"id\": \"R1\"" } else { "R1: data race on x" });
+        let killed = Command::new("kill").arg("-INT").arg(child.id().to_string()).status();
+        assert!(killed.expect("kill runs").success());
+        let report = rest(output);
+        match form {
+            "json" => assert!(report.contains("\"complete\": false"), "{report}"),
+            _ => assert!(report.contains("tlh2, online: 1 race in 5 events"), "{report}"),
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(1));
+        drop(input);
+    }
+}
+
+#[test]
+fn a_stream_that_breaks_off_inside_a_line_is_reported_up_to_there() {
+    let ran = snag_with_input(&["check", "--online", "-"], &format!("{RACE}T0|w(y")).expect(1);
+    assert!(ran.stdout.contains("tlh2, online: 1 race in 5 events"), "{}", ran.stdout);
+    assert!(ran.stderr.contains("the stream ends inside an event"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_stream_that_is_no_trace_is_an_error() {
+    let ran = snag_with_input(&["check", "--online", "-"], &format!("{RACE}nonsense\n{RACE}")).expect(2);
+    assert!(ran.stderr.contains("line 6"), "{}", ran.stderr);
+    snag_with_input(&["check", "--online", "-"], "").expect(2);
+}
+
+#[test]
+fn findings_of_a_stream_can_be_verified() {
+    let folder = Folder::new("online");
+    let (trace, findings) = (&*folder.path("stream.std"), &*folder.path("found.json"));
+    snag(&["generate", "-q", "--events", "20000", "--racy", "0.01", "-o", trace]).expect(0);
+    // Windows so small that there are many of them.
+    snag(&["check", "--online", "--window", "500", "--format", "json", "-o", findings, trace]).expect(1);
+    let ran = snag(&["verify", trace, findings]).expect(0);
+    assert!(ran.stdout.contains(" 0 rejected"), "{}", ran.stdout);
+}
+
+#[test]
+fn options_that_do_not_go_with_a_stream_are_refused() {
+    for (args, message) in [
+        (["--engine", "mc"], "tlh2 only"),
+        (["--level", "value"], "level 'writer' only"),
+        (["--budget", "1"], "--budget does not go with --online"),
+        (["--format", "html"], "text or JSON"),
+    ] {
+        let args: Vec<&str> = ["check", "--online", "-"].into_iter().chain(args).collect();
+        let ran = snag(&args).expect(2);
+        assert!(ran.stderr.contains(message), "{}", ran.stderr);
+    }
+}
