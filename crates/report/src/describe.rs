@@ -7,7 +7,7 @@ use snag_trace::{EventId, Op, Trace};
 
 /// A pair of accesses in one line.
 pub fn race(trace: &Trace, first: EventId, second: EventId) -> String {
-    crate::text::race_headline(trace, first, second)
+    format!("data race on {}", crate::text::pair(trace, first, second))
 }
 
 /// What a thread does next: `T1 is about to write balance at bank.c:17`.
