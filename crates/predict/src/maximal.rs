@@ -162,6 +162,7 @@ impl Work<'_> {
             checker,
             proved,
             all_pairs: options.all_pairs,
+            window: options.window,
             most: options.max_races,
             within_budget: options.budget.is_some(),
             found: AtomicUsize::new(0),
@@ -218,6 +219,7 @@ struct Asking<'a, 'i, 't> {
     checker: &'a Checker<'a>,
     proved: &'a HashSet<(u64, u64)>,
     all_pairs: bool,
+    window: Option<usize>,
     /// At most so many races.
     most: usize,
     /// The time has to be shared out.
@@ -282,6 +284,10 @@ impl Asking<'_, '_, '_> {
             let (Some(first), Some(second)) = (self.lowered.original(asked.0), self.lowered.original(asked.1)) else {
                 continue;
             };
+            // A window is one of the trace as it was given.
+            if self.window.is_some_and(|window| first.index() / window != second.index() / window) {
+                continue;
+            }
             if refuted == MOST_REFUTED && self.within_budget && !every {
                 first_open.get_or_insert((first, second, format!("{refuted} pairs of events before it were refuted")));
                 break;

@@ -399,6 +399,9 @@ fn reach(rest: &mut Cursor, tables: &mut Tables) -> Parsed<ReachId> {
 
 /// A member of such a set.
 fn member(rest: &mut Cursor, tables: &mut Tables) -> Parsed<Object> {
+    if let Some(name) = rest.plain_name() {
+        return Ok(Object::Variable(tables.variable_named(name)));
+    }
     Ok(match rest.member()? {
         Member::Variable(place) => Object::Variable(place_id(place, tables)),
         Member::Lock(name) => Object::Lock(LockId(tables.intern(Space::Lock, &name))),

@@ -29,6 +29,11 @@ fn has_prefix(name: &str) -> bool {
     [LOCK, THREAD, CONDITION, SEMAPHORE, BARRIER].iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// Whether a byte is a letter, a digit or one of a few signs, none of which means anything in a name.
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$' | b'-' | b'/')
+}
+
 /// A name as it is written: bare if it can be, else in quotes with escapes.
 pub fn spelled(name: &str) -> Cow<'_, str> {
     if is_bare(name) {
@@ -224,6 +229,20 @@ impl<'a> Cursor<'a> {
             return wrong("it reaches over the end of the address space");
         }
         Ok(Place::Range { address, size })
+    }
+
+    /// The name of a variable that stands here without quotes, if that can be told at a glance: it consists of letters,
+    /// digits and other characters that mean nothing, and does not start like something else. Most members of
+    /// large sets are like that.
+    #[inline]
+    pub(super) fn plain_name(&mut self) -> Option<&'a str> {
+        let bytes = self.rest.as_bytes();
+        let end = bytes.iter().position(|&byte| !is_plain(byte))?;
+        // What starts with a digit may be a range; what has a colon, something else than a variable.
+        if end == 0 || bytes[0].is_ascii_digit() || !matches!(bytes[end], b',' | b'}') {
+            return None;
+        }
+        Some(self.take(end))
     }
 
     /// A member of a missing method's set.
