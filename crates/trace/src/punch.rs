@@ -82,7 +82,9 @@ pub fn punch(trace: &Trace, calls: &Calls, is_chosen: impl Fn(&str) -> bool) -> 
                     }
                     _ => event.aux,
                 };
-                number[index] = Some(push(Event { aux, ..event }, Some(EventId::new(index))) as u32);
+                // Nor does a branch without a condition say which way it went.
+                let value = event.value.filter(|_| event.op != Op::Branch);
+                number[index] = Some(push(Event { aux, value, ..event }, Some(EventId::new(index))) as u32);
             }
             Fate::Removed => {
                 removed += 1;
