@@ -5,9 +5,8 @@
 
 use crate::clock::{Builder, Clock};
 use crate::threads::Threads;
-use snag_orders::Objects;
-use snag_trace::events::Event;
-use snag_trace::{BarrierId, Cells, EventId, Op, Ops, ReachId, Space, Trace};
+use snag_orders::MissingOrder;
+use snag_trace::{BarrierId, Cells, EventId, Op, Ops, Space, Trace};
 use std::collections::HashMap;
 
 /// Hands a builder, event by event, what the hard order puts before each event.
@@ -16,7 +15,7 @@ pub(crate) struct Hard<'t> {
     cells: &'t Cells,
     fork: Vec<Option<EventId>>,
     barriers: Vec<Barrier>,
-    missing: Option<Missing>,
+    missing: Option<&'t MissingOrder>,
     heap: bool,
 }
 
@@ -30,34 +29,21 @@ struct Barrier {
     inside: HashMap<usize, usize>,
 }
 
-/// Rule 3: per object all events so far that touch it outside of missing methods, and all inside.
-struct Missing {
-    objects: Objects,
-    outside: Vec<Vec<u32>>,
-    inside: Vec<Vec<u32>>,
-    open: Vec<Vec<ReachId>>,
-}
-
 impl<'t> Hard<'t> {
-    pub fn new(trace: &'t Trace, cells: &'t Cells, threads: &Threads) -> Hard<'t> {
+    pub fn new(trace: &'t Trace, cells: &'t Cells, threads: &Threads, missing: Option<&'t MissingOrder>) -> Hard<'t> {
         let ops = Ops::of(trace.events.ops());
         let mut barriers = Vec::new();
         for id in 0..trace.tables.names(Space::Barrier).len() {
             let parties = trace.tables.barrier_parties(BarrierId::new(id)).map(|parties| parties.max(1));
             barriers.push(Barrier { parties, generations: vec![vec![0; threads.count()]], ..Barrier::default() });
         }
-        let missing = ops.any(&[Op::MethodBegin]).then(|| {
-            let objects = Objects::of(trace);
-            let rows = vec![vec![0; threads.count()]; objects.count()];
-            Missing { outside: rows.clone(), inside: rows, open: vec![Vec::new(); threads.count()], objects }
-        });
         let heap = ops.any(&[Op::Alloc]);
         Hard { trace, cells, fork: vec![None; threads.count()], barriers, missing, heap }
     }
 
     /// The whole order.
-    pub fn clock(trace: &'t Trace, cells: &'t Cells, threads: &Threads) -> Clock {
-        let mut hard = Hard::new(trace, cells, threads);
+    pub fn clock(trace: &'t Trace, cells: &'t Cells, threads: &Threads, missing: Option<&'t MissingOrder>) -> Clock {
+        let mut hard = Hard::new(trace, cells, threads, missing);
         let mut builder = Builder::new(threads, trace.len());
         for index in 0..trace.len() {
             let thread = trace.events.threads()[index].index();
@@ -106,8 +92,8 @@ impl<'t> Hard<'t> {
             }
             _ => {}
         }
-        if let Some(missing) = &mut self.missing {
-            missing.before(builder, thread, &events.get(index));
+        for &earlier in self.missing.map_or(&[][..], |missing| missing.before(index)) {
+            builder.join_event(thread, earlier);
         }
     }
 
@@ -124,9 +110,6 @@ impl<'t> Hard<'t> {
                 builder.gather(thread, position, &mut barrier.generations[generation]);
             }
             _ => {}
-        }
-        if let Some(missing) = &mut self.missing {
-            missing.after(builder, thread, position, &events.get(index));
         }
     }
 }
@@ -156,36 +139,5 @@ impl Barrier {
         let all = self.generations[self.generations.len() - 1].clone();
         self.generations.push(all);
         self.entered = 0;
-    }
-}
-
-impl Missing {
-    fn before(&mut self, builder: &mut Builder, thread: usize, event: &Event) {
-        if event.op == Op::MethodBegin {
-            self.open[thread].push(ReachId(event.aux));
-        }
-        for &reach in &self.open[thread] {
-            for &object in self.objects.reached(reach) {
-                builder.join(thread, &self.inside[object as usize]);
-                builder.join(thread, &self.outside[object as usize]);
-            }
-        }
-        for &object in self.objects.touched(event) {
-            builder.join(thread, &self.inside[object as usize]);
-        }
-    }
-
-    fn after(&mut self, builder: &Builder, thread: usize, position: u32, event: &Event) {
-        for &reach in &self.open[thread] {
-            for &object in self.objects.reached(reach) {
-                builder.gather(thread, position, &mut self.inside[object as usize]);
-            }
-        }
-        for &object in self.objects.touched(event) {
-            builder.gather(thread, position, &mut self.outside[object as usize]);
-        }
-        if event.op == Op::MethodEnd {
-            self.open[thread].pop();
-        }
     }
 }

@@ -7,6 +7,7 @@ use crate::must;
 use crate::observed;
 use crate::sections::Sections;
 use crate::threads::Threads;
+use snag_orders::{Missing, MissingOrder};
 use snag_schedule::Level;
 use snag_trace::{Cells, EventId, Op, Ops, SemId, Space, Trace};
 use std::collections::HashMap;
@@ -20,6 +21,8 @@ pub struct Index<'t> {
     pub(crate) threads: Threads,
     pub(crate) sections: Sections,
     pub(crate) memory: Memory<'t>,
+    /// What precedes an event because methods are missing.
+    pub(crate) missing: Option<MissingOrder>,
     /// What precedes an event in every schedule by rules 1 to 3.
     pub(crate) hard: Clock,
     /// The same with what follows from rule 4 and from the locks: if an event is in a feasible schedule that has no
@@ -56,11 +59,18 @@ pub(crate) struct Semaphore {
 impl<'t> Index<'t> {
     /// Reads a well-formed trace; `cells` are its cells.
     pub fn new(trace: &'t Trace, cells: &'t Cells, level: Level) -> Index<'t> {
-        Index::until(trace, cells, level, &|| false)
+        Index::until(trace, cells, level, Missing::Reach, &|| false)
     }
 
-    /// The same, unless `stop` says that there is no time: then less is known, and queries take longer.
-    pub fn until(trace: &'t Trace, cells: &'t Cells, level: Level, stop: &dyn Fn() -> bool) -> Index<'t> {
+    /// The same with the calls of missing methods in the order that `missing` demands; unless `stop` says that there is
+    /// no time: then less is known, and queries take longer.
+    pub fn until(
+        trace: &'t Trace,
+        cells: &'t Cells,
+        level: Level,
+        missing: Missing,
+        stop: &dyn Fn() -> bool,
+    ) -> Index<'t> {
         let ops = Ops::of(trace.events.ops());
         let level = match level {
             Level::Control | Level::Symbolic if !ops.any(&[Op::Branch]) => Level::Value,
@@ -71,9 +81,10 @@ impl<'t> Index<'t> {
         let threads = Threads::of(trace);
         let memory = Memory::of(trace, cells, &threads, level);
         let sections = Sections::of(trace, &threads);
-        let hard = Hard::clock(trace, cells, &threads);
+        let missing = MissingOrder::of(trace, missing);
+        let hard = Hard::clock(trace, cells, &threads, missing.as_ref());
         let semaphores = semaphores(trace);
-        let observed = observed::clock(trace, cells, &threads, &memory, &semaphores);
+        let observed = observed::clock(trace, cells, &threads, &memory, &semaphores, missing.as_ref());
         let mut index = Index {
             trace,
             cells,
@@ -85,6 +96,7 @@ impl<'t> Index<'t> {
             threads,
             sections,
             memory,
+            missing,
             hard,
             observed,
             semaphores,

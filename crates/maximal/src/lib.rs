@@ -15,6 +15,7 @@ mod cycles;
 mod guards;
 mod hard;
 mod index;
+mod lower;
 mod memory;
 mod must;
 mod observed;
@@ -31,7 +32,9 @@ pub mod z3;
 
 pub use cycles::{Cycles, Visit};
 pub use index::Index;
+pub use lower::Lowered;
 pub use pairs::{Pairs, Task};
 pub use query::{Answer, Backend, Limits, Queries, Stage, Undecided};
 pub use search::Effort;
+pub use snag_orders::Missing;
 pub use solver::Stop;

@@ -1,5 +1,6 @@
 //! Who writes each cell, what each read saw, and which other writes would have served it as well.
 
+use crate::lower::HIDDEN;
 use crate::threads::Threads;
 use snag_schedule::Level;
 use snag_trace::{Cells, EventId, Op, Trace, VarId, Variable};
@@ -194,6 +195,9 @@ impl<'t> Memory<'t> {
     pub fn wanted(&self, read: EventId, cell: usize) -> Option<u64> {
         if self.level == Level::Writer || self.initial.is_empty() {
             return None;
+        }
+        if self.trace.events.aux(read.index()) == HIDDEN && self.trace.events.ops()[read.index()] == Op::Read {
+            return self.value_left(self.seen(read, cell), cell);
         }
         let value = self.value_read(read, cell)?;
         (self.value_left(self.seen(read, cell), cell) == Some(value)).then_some(value)

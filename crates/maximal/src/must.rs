@@ -45,7 +45,7 @@ pub(crate) fn refine(index: &mut Index, stop: &dyn Fn() -> bool) {
 struct Pass<'i, 't> {
     index: &'i Index<'t>,
     builder: Builder<'i>,
-    hard: Hard<'t>,
+    hard: Hard<'i>,
     /// At `control`: reads of each thread since its last branch.
     unsettled: Vec<Vec<EventId>>,
     /// Sections that each thread is in.
@@ -61,7 +61,7 @@ impl<'i, 't> Pass<'i, 't> {
         Pass {
             index,
             builder: Builder::new(threads, index.trace.len()),
-            hard: Hard::new(index.trace, index.cells, threads),
+            hard: Hard::new(index.trace, index.cells, threads, index.missing.as_ref()),
             unsettled: vec![Vec::new(); threads.count()],
             open: vec![Vec::new(); threads.count()],
             meet: vec![0; threads.count()],

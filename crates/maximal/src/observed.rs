@@ -13,6 +13,7 @@ use crate::hard::Hard;
 use crate::index::{Index, Semaphore};
 use crate::memory::Memory;
 use crate::threads::Threads;
+use snag_orders::MissingOrder;
 use snag_trace::{Cells, EventId, Op, Trace};
 
 /// Hard order, the write that each read saw, and for each wait on a semaphore the post that allowed it.
@@ -22,8 +23,9 @@ pub(crate) fn clock(
     threads: &Threads,
     memory: &Memory,
     semaphores: &[Semaphore],
+    missing: Option<&MissingOrder>,
 ) -> Clock {
-    let mut hard = Hard::new(trace, cells, threads);
+    let mut hard = Hard::new(trace, cells, threads, missing);
     let mut builder = Builder::new(threads, trace.len());
     let mut waits = vec![0; semaphores.len()];
     for (index, &op) in trace.events.ops().iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Mutual exclusion by other means than locks: no pair is left to ask about, and no race is lost.
 
-use snag_maximal::{Index, Pairs};
+use snag_maximal::{Index, Lowered, Pairs};
 use snag_oracle::random::{Rng, Shape, for_random_traces};
 use snag_oracle::search;
 use snag_schedule::Level;
@@ -92,9 +92,11 @@ fn no_race_is_lost_to_a_guard() {
     for_random_traces(400_000..415_000, guarded, |trace| {
         let cells = Cells::of(trace);
         for level in [Level::Writer, Level::Value, Level::Control] {
-            let index = Index::new(trace, &cells, level);
+            let lowered = Lowered::of(trace, &cells, level);
+            let index = Index::new(lowered.trace(), lowered.cells(), level);
             let pairs = Pairs::of(&index, None);
-            let asked: Vec<_> = pairs.tasks.iter().flat_map(|task| pairs.of_task(task)).collect();
+            let originals = |(a, b)| Some((lowered.original(a)?, lowered.original(b)?));
+            let asked: Vec<_> = pairs.tasks.iter().flat_map(|task| pairs.of_task(task)).filter_map(originals).collect();
             if let Some(race) = search::races(trace, level).iter().find(|race| !asked.contains(race)) {
                 return Err(format!("{level}: {race:?} is not asked about"));
             }

@@ -1,6 +1,6 @@
 //! Every query about every conflicting pair of random traces, against the exhaustive search.
 
-use snag_maximal::{Answer, Cycles, Index, Limits, Pairs, Queries};
+use snag_maximal::{Answer, Cycles, Index, Limits, Lowered, Pairs, Queries};
 use snag_oracle::random::{Rng, Shape, for_random_traces};
 use snag_oracle::search;
 use snag_schedule::{Checker, Level};
@@ -30,13 +30,15 @@ fn races_equal_the_oracle(trace: &Trace, limits: &Limits) -> Result<(), String> 
     let checker = Checker::new(trace, &cells);
     for level in LEVELS {
         let expected = search::races(trace, level);
-        let index = Index::new(trace, &cells, level);
+        let lowered = Lowered::of(trace, &cells, level);
+        let index = Index::new(lowered.trace(), lowered.cells(), level);
         let mut queries = Queries::new(&index, limits.clone());
         let mut found = BTreeSet::new();
         for (a, b) in conflicting(trace, &cells) {
-            let (answer, stage) = queries.ask(&[a, b]);
+            let (answer, stage) = queries.ask(&[lowered.event(a), lowered.event(b)]);
             match answer {
                 Answer::Possible(schedule) => {
+                    let schedule = lowered.schedule(schedule);
                     checker
                         .check_race(schedule.iter(trace), a, b, level)
                         .map_err(|why| format!("{level} ({a:?}, {b:?}) by {stage:?}: {why}"))?;
@@ -62,10 +64,13 @@ fn pairs_contain_the_races(trace: &Trace) -> Result<(), String> {
     let cells = Cells::of(trace);
     let all: BTreeSet<_> = conflicting(trace, &cells).into_iter().collect();
     for level in LEVELS {
-        let index = Index::new(trace, &cells, level);
+        let lowered = Lowered::of(trace, &cells, level);
+        let index = Index::new(lowered.trace(), lowered.cells(), level);
         let pairs = Pairs::of(&index, None);
         let mut produced = BTreeSet::new();
-        for pair in pairs.tasks.iter().flat_map(|task| pairs.of_task(task)) {
+        for (a, b) in pairs.tasks.iter().flat_map(|task| pairs.of_task(task)) {
+            let (Some(a), Some(b)) = (lowered.original(a), lowered.original(b)) else { continue };
+            let pair = (a, b);
             if !produced.insert(pair) || !all.contains(&pair) {
                 return Err(format!("{level}: {pair:?} is produced twice or does not conflict"));
             }
@@ -100,16 +105,20 @@ fn deadlocks_equal_the_oracle(trace: &Trace) -> Result<(), String> {
     let checker = Checker::new(trace, &cells);
     for level in LEVELS {
         let expected = search::deadlocks(trace, level);
-        let index = Index::new(trace, &cells, level);
+        let lowered = Lowered::of(trace, &cells, level);
+        let index = Index::new(lowered.trace(), lowered.cells(), level);
         let mut queries = Queries::new(&index, Limits::default());
         let cycles = Cycles::of(&index);
         let mut found = BTreeSet::new();
         let mut problem = None;
         let complete = (0..cycles.tasks()).all(|task| {
             cycles.visit(task, usize::MAX, &mut |set| {
-                match queries.ask(set).0 {
+                let answer = queries.ask(set).0;
+                let set: Vec<EventId> = set.iter().filter_map(|&event| lowered.original(event)).collect();
+                match answer {
                     Answer::Possible(schedule) => {
-                        if let Err(why) = checker.check_deadlock(schedule.iter(trace), set, level) {
+                        let schedule = lowered.schedule(schedule);
+                        if let Err(why) = checker.check_deadlock(schedule.iter(trace), &set, level) {
                             problem = Some(format!("{level} {set:?}: {why}"));
                         }
                         if !found.insert(set.iter().copied().collect::<BTreeSet<_>>()) {

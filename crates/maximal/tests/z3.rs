@@ -2,7 +2,7 @@
 #![cfg(feature = "z3")]
 
 use snag_maximal::z3::{Options, Z3};
-use snag_maximal::{Answer, Backend, Index, Limits, Queries, Undecided};
+use snag_maximal::{Answer, Backend, Index, Limits, Lowered, Queries, Undecided};
 use snag_oracle::random::{Rng, Shape, for_random_traces};
 use snag_schedule::{Checker, Level};
 use snag_trace::generate::{Generator, Shape as Large};
@@ -42,17 +42,24 @@ fn agree(trace: &Trace, targets: &[Vec<EventId>], base: EventId, end: EventId) -
     let checker = Checker::new(trace, &cells);
     let (z3, options) = (Z3::new(), Options::default());
     for level in LEVELS {
-        let index = Index::new(trace, &cells, level);
+        let lowered = Lowered::of(trace, &cells, level);
+        let index = Index::new(lowered.trace(), lowered.cells(), level);
+        let here = |event: EventId| match event.index() < trace.len() {
+            true => lowered.event(event),
+            false => EventId::new(lowered.trace().len()),
+        };
         let mut queries = Queries::new(&index, Limits::default());
-        queries.set_window(base, end);
-        let mut window = z3.window(&index, base, end, &options);
+        queries.set_window(here(base), here(end));
+        let mut window = z3.window(&index, here(base), here(end), &options);
         for target in targets {
-            let (own, stage) = queries.ask(target);
-            let by_window = window.ask(target, &options);
-            let by_cone = z3.ask(&index, target, base, end, &options);
+            let asked: Vec<EventId> = target.iter().map(|&event| here(event)).collect();
+            let (own, stage) = queries.ask(&asked);
+            let by_window = window.ask(&asked, &options);
+            let by_cone = z3.ask(&index, &asked, here(base), here(end), &options);
             for (form, answer) in [("window", by_window), ("cone", by_cone)] {
                 let same = match (&own, &answer) {
                     (Answer::Possible(_), Answer::Possible(schedule)) => {
+                        let schedule = lowered.schedule(schedule.clone());
                         check(&checker, trace, schedule.iter(trace), target, level)
                             .map_err(|why| format!("{level} {target:?} by {form}: {answer:?}: {why}"))?;
                         schedule.iter(trace).take(base.index()).eq((0..base.0).map(EventId))
@@ -154,10 +161,12 @@ fn last_pair(trace: &Trace, cells: &Cells) -> Vec<EventId> {
 fn queries_are_put_to_z3_if_told_so() {
     for_random_traces(340_000..340_100, Shape::any, |trace| {
         let cells = Cells::of(trace);
-        let index = Index::new(trace, &cells, Level::Value);
+        let lowered = Lowered::of(trace, &cells, Level::Value);
+        let index = Index::new(lowered.trace(), lowered.cells(), Level::Value);
         let limits = Limits { backend: Backend::Z3, ..Limits::default() };
         let (mut by_z3, mut own) = (Queries::new(&index, limits), Queries::new(&index, Limits::default()));
         for target in targets(trace, &cells) {
+            let target: Vec<EventId> = target.into_iter().map(|event| lowered.event(event)).collect();
             let (a, b) = (by_z3.ask(&target).0, own.ask(&target).0);
             if matches!(a, Answer::Impossible) != matches!(b, Answer::Impossible) {
                 return Err(format!("{target:?}: {a:?}, {b:?}"));

@@ -7,7 +7,7 @@
 
 use snag_trace::events::Event;
 use snag_trace::tables::Object;
-use snag_trace::{BarrierId, EventId, LockId, Op, ThreadId, Trace, VarId, Variable};
+use snag_trace::{BarrierId, CondId, EventId, LockId, Op, SemId, ThreadId, Trace, VarId, Variable};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Accesses longer than this are not for a byte-by-byte oracle.
@@ -33,6 +33,10 @@ pub enum Place {
 /// A missing method call.
 #[derive(Clone, Debug)]
 pub struct Call {
+    /// Its `method-begin`.
+    pub begin: usize,
+    /// Its `method-end`, if it has come to that.
+    pub end: Option<usize>,
     /// S(m): its begin and end and all events of its thread in between.
     pub events: BTreeSet<usize>,
     /// What it could reach.
@@ -49,8 +53,15 @@ pub struct Facts<'t> {
     pub threads: Vec<Vec<usize>>,
     /// The units each event reads, writes or frees; ascending.
     pub units: Vec<Vec<Unit>>,
+    /// The units that code that was not observed may have read at a `method-begin`, and written at it or at a
+    /// `method-end`.
+    pub hidden: Vec<Vec<Unit>>,
+    /// Whether an event belongs to a missing method call.
+    pub in_call: Vec<bool>,
     /// For each read, the write it sees in σ, unit by unit; `None`: the initial memory.
     pub seen: Vec<BTreeMap<Unit, Option<usize>>>,
+    /// The same for each `method-begin` as well, if code that was not observed writes all that it may write.
+    pub seen_with_hidden: Vec<BTreeMap<Unit, Option<usize>>>,
     /// The `alloc` of the heap block that an access or a free touches.
     pub alloc: Vec<Option<usize>>,
     /// The `free` of the heap block that an access touches.
@@ -81,7 +92,10 @@ impl Facts<'_> {
             events,
             threads,
             units: vec![Vec::new(); count],
+            hidden: vec![Vec::new(); count],
+            in_call: vec![false; count],
             seen: vec![BTreeMap::new(); count],
+            seen_with_hidden: vec![BTreeMap::new(); count],
             alloc: vec![None; count],
             free: vec![None; count],
             generation: vec![None; count],
@@ -91,6 +105,7 @@ impl Facts<'_> {
             initial: BTreeMap::new(),
         };
         facts.find_units();
+        facts.find_hidden();
         facts.find_writers();
         facts.find_initial_memory();
         facts.find_generations();
@@ -196,17 +211,53 @@ impl Facts<'_> {
         }
     }
 
+    /// What missing calls may read and write: all accessed memory that they could reach.
+    fn find_hidden(&mut self) {
+        let accesses = (0..self.len()).filter(|&i| self.events[i].op.is_access());
+        let all: BTreeSet<Unit> = accesses.flat_map(|i| self.units[i].clone()).collect();
+        for call in self.calls() {
+            let reached = |unit: &Unit| {
+                call.reach.iter().any(|&object| match (object, unit.place) {
+                    (Object::Variable(variable), Place::Name(name)) => variable == name,
+                    (Object::Variable(variable), Place::Byte(byte)) => match self.trace.tables.variable(variable) {
+                        Variable::Range { address, size } => address <= byte && byte <= address + (size - 1),
+                        Variable::Named(_) => false,
+                    },
+                    _ => false,
+                })
+            };
+            let units: Vec<Unit> = all.iter().copied().filter(|unit| reached(unit)).collect();
+            for &event in &call.events {
+                self.in_call[event] = true;
+            }
+            self.hidden[call.begin] = units.clone();
+            if let Some(end) = call.end {
+                self.hidden[end] = units;
+            }
+        }
+    }
+
     /// Which write each read sees.
     fn find_writers(&mut self) {
         let mut last: BTreeMap<Unit, usize> = BTreeMap::new();
+        let mut last_with_hidden: BTreeMap<Unit, usize> = BTreeMap::new();
         for index in 0..self.len() {
             let op = self.events[index].op;
+            let see = |last: &BTreeMap<Unit, usize>, units: &[Unit]| {
+                units.iter().map(|unit| (*unit, last.get(unit).copied())).collect()
+            };
             if op.reads() {
-                self.seen[index] = self.units[index].iter().map(|unit| (*unit, last.get(unit).copied())).collect();
+                self.seen[index] = see(&last, &self.units[index]);
+                self.seen_with_hidden[index] = see(&last_with_hidden, &self.units[index]);
             }
             if op.writes() {
                 last.extend(self.units[index].iter().map(|unit| (*unit, index)));
+                last_with_hidden.extend(self.units[index].iter().map(|unit| (*unit, index)));
             }
+            if op == Op::MethodBegin {
+                self.seen_with_hidden[index] = see(&last_with_hidden, &self.hidden[index]);
+            }
+            last_with_hidden.extend(self.hidden[index].iter().map(|unit| (*unit, index)));
         }
     }
 
@@ -281,6 +332,7 @@ impl Facts<'_> {
                     continue;
                 }
                 let mut depth = 0;
+                let mut end = None;
                 let mut events = BTreeSet::new();
                 for &event in &thread[at..] {
                     events.insert(event);
@@ -290,26 +342,37 @@ impl Facts<'_> {
                         _ => {}
                     }
                     if depth == 0 {
+                        end = Some(event);
                         break;
                     }
                 }
                 let reach = snag_trace::ReachId(self.events[begin].aux);
-                calls.push(Call { events, reach: self.trace.tables.reach_objects(reach).to_vec() });
+                calls.push(Call { begin, end, events, reach: self.trace.tables.reach_objects(reach).to_vec() });
             }
         }
         calls
     }
 
     /// What an event touches, in the sense of rule 3.
-    fn touched_object(&self, event: &Event) -> Option<Object> {
-        match event.op {
-            op if op.is_access() || op == Op::Free => Some(Object::Variable(VarId(event.target))),
-            Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => Some(Object::Lock(LockId(event.target))),
-            Op::WaitBegin | Op::WaitEnd => Some(Object::Lock(LockId(event.aux))),
-            Op::Fork | Op::Join => Some(Object::Thread(ThreadId(event.target))),
-            Op::Begin | Op::End => Some(Object::Thread(event.thread)),
-            _ => None,
+    fn touched_objects(&self, index: usize) -> Vec<Object> {
+        let event = &self.events[index];
+        let mut touched = match event.op {
+            op if op.is_access() || matches!(op, Op::Alloc | Op::Free) => vec![Object::Variable(VarId(event.target))],
+            Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => vec![Object::Lock(LockId(event.target))],
+            Op::WaitBegin | Op::WaitEnd => {
+                vec![Object::Lock(LockId(event.aux)), Object::Condition(CondId(event.target))]
+            }
+            Op::Wake | Op::Notify | Op::NotifyAll => vec![Object::Condition(CondId(event.target))],
+            Op::SemPost | Op::SemWait => vec![Object::Semaphore(SemId(event.target))],
+            Op::BarrierEnter | Op::BarrierLeave => vec![Object::Barrier(BarrierId(event.target))],
+            Op::Fork | Op::Join => vec![Object::Thread(ThreadId(event.target))],
+            _ => vec![],
+        };
+        let own = &self.threads[event.thread.index()];
+        if own.first() == Some(&index) || own.last() == Some(&index) || matches!(event.op, Op::Begin | Op::End) {
+            touched.push(Object::Thread(event.thread));
         }
+        touched
     }
 
     fn same_object(&self, a: Object, b: Object) -> bool {
@@ -331,11 +394,15 @@ impl Facts<'_> {
                     kept.extend(all.iter().flat_map(|&a| all.range(a + 1..).map(move |&b| (a, b))));
                 }
             }
-            for event in (0..self.len()).filter(|event| !one.events.contains(event)) {
-                if self.touched_object(&self.events[event]).is_some_and(|object| reaches(one, object)) {
-                    kept.extend(one.events.iter().map(|&inside| (event.min(inside), event.max(inside))));
-                }
+            let touches = |event: &usize| self.touched_objects(*event).iter().any(|&object| reaches(one, object));
+            let outside: Vec<usize> = (0..self.len()).filter(|e| !one.events.contains(e)).filter(touches).collect();
+            for &event in &outside {
+                kept.extend(one.events.iter().map(|&inside| (event.min(inside), event.max(inside))));
             }
+            // The missing code may have seen one of two touches and not the other.
+            let during = |&&e: &&usize| one.begin < e && one.end.is_none_or(|end| e < end);
+            let during: Vec<usize> = outside.iter().filter(during).copied().collect();
+            kept.extend(during.iter().enumerate().flat_map(|(i, &b)| during[..i].iter().map(move |&a| (a, b))));
         }
         self.kept = kept;
     }

@@ -150,10 +150,10 @@ impl<'t> Search<'t> {
     }
 
     fn find_variables(&mut self) {
-        let accesses: Vec<usize> = (0..self.facts.len()).filter(|&e| self.facts.events[e].op.is_access()).collect();
         let mut touching: BTreeMap<Unit, Vec<usize>> = BTreeMap::new();
-        for &event in &accesses {
-            for &unit in &self.facts.units[event] {
+        for event in 0..self.facts.len() {
+            let accessed = if self.facts.events[event].op.is_access() { &self.facts.units[event][..] } else { &[] };
+            for &unit in accessed.iter().chain(&self.facts.hidden[event]) {
                 touching.entry(unit).or_default().push(event);
             }
         }
@@ -162,8 +162,9 @@ impl<'t> Search<'t> {
             alike.entry(events).or_default().push(unit);
         }
         for (events, units) in alike {
-            let reads = |event: &usize| self.facts.events[*event].op.reads();
-            let writes = |event: &usize| self.facts.events[*event].op.writes();
+            let op = |event: &usize| self.facts.events[*event].op;
+            let reads = |event: &usize| op(event).reads() || op(event) == Op::MethodBegin;
+            let writes = |event: &usize| op(event).writes() || matches!(op(event), Op::MethodBegin | Op::MethodEnd);
             let readers = set(events.iter().copied().filter(reads));
             if readers == 0 {
                 continue;
@@ -189,14 +190,18 @@ impl<'t> Search<'t> {
     /// Rule 4, for one unit: whether a read that must be kept may see that write (`None`: the initial
     /// memory), provided that what the write left is known if it was in σ.
     fn may_see(&self, read: usize, unit: Unit, writer: Option<usize>) -> bool {
-        let in_trace = self.facts.seen[read][&unit];
+        let in_trace = self.facts.seen_with_hidden[read][&unit];
         if writer == in_trace {
             return true;
         }
         if self.level == Level::Writer {
             return false;
         }
-        let found = self.facts.found_by(read, unit);
+        // What missing code finds at its begin is explained by definition.
+        let found = match self.facts.events[read].op {
+            Op::MethodBegin => self.facts.left_by(in_trace, unit),
+            _ => self.facts.found_by(read, unit),
+        };
         let explained = found.is_some() && found == self.facts.left_by(in_trace, unit);
         explained && found == self.facts.left_by(writer, unit)
     }
@@ -262,11 +267,12 @@ impl<'t> Search<'t> {
                 initial + done(Op::SemPost) > done(Op::SemWait)
             }
             op if op.is_access() => facts.free[event].is_none_or(|free| state.done & bit(free) == 0),
-            // What the thread does here depends on all it has read.
-            Op::Branch | Op::MethodBegin => !self.is_astray(state, event),
             _ => true,
         };
-        in_order && reads_kept && possible
+        // What the thread does here depends on all it has read; so may code that was not observed, before this event.
+        let depends = facts.events[event].op == Op::Branch || facts.in_call[event];
+        let on_course = !depends || !self.is_astray(state, event);
+        in_order && reads_kept && possible && on_course
     }
 
     /// Rules 1 to 3: whether the schedule may go on with this event, the next of its thread.
@@ -280,8 +286,9 @@ impl<'t> Search<'t> {
         let mut after = state.clone();
         after.done |= bit(event);
         if !self.reads[event].iter().all(|&variable| self.sees_enough(state, event, variable)) {
-            // The thread may be carried on at `control`; else this is its last event, which an rmw cannot be.
-            if op == Op::Rmw && self.level != Level::Control {
+            // The thread may be carried on at `control`; else this is its last event, which an rmw cannot be. Code that
+            // was not observed does what it did only if it finds what it found.
+            if op == Op::MethodBegin || op == Op::Rmw && self.level != Level::Control {
                 return None;
             }
             after.astray |= 1 << self.facts.events[event].thread.0;

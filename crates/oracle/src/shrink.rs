@@ -172,6 +172,9 @@ fn line(trace: &Trace, event: &Event) -> String {
                 Object::Variable(variable) => tables.variable_text(variable),
                 Object::Lock(lock) => tables.lock_name(lock).to_owned(),
                 Object::Thread(thread) => tables.thread_name(thread).to_owned(),
+                Object::Condition(id) => tables.names(Space::Condition).get(id.index()).to_owned(),
+                Object::Semaphore(id) => tables.names(Space::Semaphore).get(id.index()).to_owned(),
+                Object::Barrier(id) => tables.names(Space::Barrier).get(id.index()).to_owned(),
             });
             let _ = write!(text, " {{{}}}", objects.collect::<Vec<_>>().join(", "));
         }

@@ -9,7 +9,7 @@ use crate::shape::Shape;
 use snag_trace::events::Event;
 use snag_trace::symbolic::Sort;
 use snag_trace::tables::Object;
-use snag_trace::{BarrierId, LocId, LockId, MemoryOrder, Op, SemId, Space, ThreadId, Trace, VarId, Variable};
+use snag_trace::{BarrierId, CondId, LocId, LockId, MemoryOrder, Op, SemId, Space, ThreadId, Trace, VarId, Variable};
 use std::collections::BTreeMap;
 
 /// Where a thread stands.
@@ -644,7 +644,13 @@ impl<'a> Simulation<'a> {
             let method = self.trace.tables.intern(Space::Method, &name);
             let mut objects = Vec::new();
             for _ in 0..self.rng.below(3) {
-                objects.push(match self.rng.below(6) {
+                let count = |space| self.trace.tables.names(space).len();
+                let (conditions, semaphores, barriers) =
+                    (count(Space::Condition), count(Space::Semaphore), count(Space::Barrier));
+                objects.push(match self.rng.below(9) {
+                    2 if conditions > 0 => Object::Condition(CondId::new(self.rng.below(conditions))),
+                    3 if semaphores > 0 => Object::Semaphore(SemId::new(self.rng.below(semaphores))),
+                    4 if barriers > 0 => Object::Barrier(BarrierId::new(self.rng.below(barriers))),
                     0 => Object::Thread(ThreadId::new(self.rng.below(self.threads.len()))),
                     1 if !self.locks.is_empty() => Object::Lock(LockId::new(self.rng.below(self.locks.len()))),
                     _ => Object::Variable(self.rng.pick(&self.variables)),

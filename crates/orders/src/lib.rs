@@ -12,12 +12,14 @@ mod epochs;
 mod forced;
 pub mod lockset;
 mod methods;
+mod missing;
 mod objects;
 mod pairs;
 mod run;
 mod sync;
 mod vectors;
 
-pub use objects::Objects;
+pub use missing::MissingOrder;
+pub use objects::{Missing, Objects};
 pub use pairs::{Found, Limits, LocationPair};
 pub use run::{Order, Variant, Warnings, find, pairs, take_schedules, timestamps, warnings};

@@ -1,75 +1,56 @@
-//! Orders forced by missing methods (docs/model.md, rule 3).
+//! Orders forced by missing methods (docs/model.md, rule 3), as clocks.
 //!
-//! Per object that some missing method could reach, two rows gather what the
-//! events inside such methods knew, and what the ordinary events that touch the
-//! object knew. An event inside takes over both, an ordinary one only the first:
-//! ordinary events are not ordered among themselves.
+//! An event takes over what its predecessors knew. A clock is kept for as long as there are events that come after it.
 
-use crate::clocks::{Clocks, Slot, Time};
-use crate::objects::Objects;
-use snag_trace::events::Event;
-use snag_trace::{Op, ReachId, Trace};
+use crate::clocks::{Clocks, Slot, Stamp, Time};
+use crate::missing::MissingOrder;
+use crate::objects::Missing;
+use snag_trace::Trace;
+use std::collections::HashMap;
 
 pub(crate) struct Methods {
-    objects: Objects,
-    /// Per object the rows that gather what was known inside and outside; 0 before the first.
-    inside: Vec<u32>,
-    outside: Vec<u32>,
-    /// Open methods of each thread.
-    open: Vec<Vec<ReachId>>,
+    order: MissingOrder,
+    /// How many events have an edge from each event.
+    uses: Vec<u32>,
+    /// What such events knew, and how many more will ask.
+    stamps: HashMap<u32, (Stamp, u32)>,
 }
 
 impl Methods {
-    /// Before the first event.
-    pub fn new(trace: &Trace) -> Methods {
-        let objects = Objects::of(trace);
-        Methods {
-            inside: vec![0; objects.count()],
-            outside: vec![0; objects.count()],
-            open: vec![Vec::new(); trace.tables.thread_count()],
-            objects,
+    /// Before the first event; nothing if no method is missing.
+    pub fn new(trace: &Trace) -> Option<Methods> {
+        let order = MissingOrder::of(trace, Missing::Reach)?;
+        let mut uses = vec![0; trace.len()];
+        for source in order.sources() {
+            uses[source.index()] += 1;
         }
+        Some(Methods { order, uses, stamps: HashMap::new() })
     }
 
     /// The event learns what it may not be moved over.
-    pub fn before(&mut self, clocks: &mut Clocks, slot: Slot, event: &Event) {
-        if event.op == Op::MethodBegin {
-            self.open[event.thread.index()].push(ReachId(event.aux));
-        }
-        for reach in &self.open[event.thread.index()] {
-            for &object in self.objects.reached(*reach) {
-                clocks.join_row(slot, self.inside[object as usize]);
-                clocks.join_row(slot, self.outside[object as usize]);
+    pub fn before(&mut self, clocks: &mut Clocks, slot: Slot, number: usize) {
+        for source in self.order.before(number) {
+            // A window may begin after it.
+            let Some((stamp, uses)) = self.stamps.get_mut(&source.0) else { continue };
+            clocks.join(slot, *stamp);
+            *uses -= 1;
+            if *uses == 0 {
+                self.stamps.remove(&source.0);
             }
-        }
-        for &object in self.objects.touched(event) {
-            clocks.join_row(slot, self.inside[object as usize]);
         }
     }
 
     /// What the event knows is kept for those that may not be moved over it.
-    pub fn after(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, event: &Event) {
-        let add = |clocks: &mut Clocks, row: &mut u32| {
-            if *row == 0 {
-                *row = clocks.new_row();
-            }
-            clocks.gather(*row, slot, time);
-        };
-        for reach in &self.open[event.thread.index()] {
-            for &object in self.objects.reached(*reach) {
-                add(clocks, &mut self.inside[object as usize]);
-            }
-        }
-        for &object in self.objects.touched(event) {
-            add(clocks, &mut self.outside[object as usize]);
-        }
-        if event.op == Op::MethodEnd {
-            self.open[event.thread.index()].pop();
+    pub fn after(&mut self, clocks: &mut Clocks, slot: Slot, time: Time) {
+        let number = time - 1;
+        let uses = self.uses[number as usize];
+        if uses > 0 {
+            self.stamps.insert(number, (clocks.stamp(slot, time), uses));
         }
     }
 
     /// Every row referred to from here.
     pub fn roots(&self, mark: &mut dyn FnMut(u32)) {
-        self.inside.iter().chain(&self.outside).for_each(|&row| mark(row));
+        self.stamps.values().for_each(|(stamp, _)| mark(stamp.row));
     }
 }

@@ -434,7 +434,7 @@ impl<'t, M: Memory> Pass<'t, M> {
     fn any_event(&mut self, slot: Slot, number: usize, found: &mut Warnings) -> bool {
         let event = self.trace.events.get(number);
         let time = number as Time + 1;
-        self.sync.enter_event(&mut self.clocks, slot, &event);
+        self.sync.enter_event(&mut self.clocks, slot, number);
         let mut races = false;
         match Kind::of(event.op) {
             None => self.sync.event(&mut self.clocks, slot, number, &event),
@@ -468,7 +468,7 @@ impl<'t, M: Memory> Pass<'t, M> {
                 }
             }
         }
-        self.sync.leave_event(&mut self.clocks, slot, time, &event);
+        self.sync.leave_event(&mut self.clocks, slot, time);
         races
     }
 }

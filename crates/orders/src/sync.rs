@@ -82,7 +82,7 @@ impl Sync {
             finals: vec![None; trace.tables.thread_count()],
             heap: if ops.any(&[Op::Alloc]) { Heap::new(trace) } else { Heap::default() },
             released: vec![Released::Nothing; if atomics { cells.count() } else { 0 }],
-            methods: ops.any(&[Op::MethodBegin]).then(|| Methods::new(trace)),
+            methods: if ops.any(&[Op::MethodBegin]) { Methods::new(trace) } else { None },
         }
     }
 
@@ -97,16 +97,16 @@ impl Sync {
     }
 
     /// Orders that missing methods force on any event, before it.
-    pub fn enter_event(&mut self, clocks: &mut Clocks, slot: Slot, event: &Event) {
+    pub fn enter_event(&mut self, clocks: &mut Clocks, slot: Slot, number: usize) {
         if let Some(methods) = &mut self.methods {
-            methods.before(clocks, slot, event);
+            methods.before(clocks, slot, number);
         }
     }
 
     /// Orders that missing methods force on any event, after it.
-    pub fn leave_event(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, event: &Event) {
+    pub fn leave_event(&mut self, clocks: &mut Clocks, slot: Slot, time: Time) {
         if let Some(methods) = &mut self.methods {
-            methods.after(clocks, slot, time, event);
+            methods.after(clocks, slot, time);
         }
     }
 

@@ -11,7 +11,7 @@ use crate::maximal::key;
 use crate::memory::peak_memory;
 use snag_orders::{Found, Limits, LocationPair, Order, Variant, Warnings};
 use snag_schedule::{Checker, Level, Schedule};
-use snag_trace::{Cells, EventId, Trace};
+use snag_trace::{Cells, EventId, Op, Trace};
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,16 +25,25 @@ pub(crate) const TOO_MANY: &str = "beyond --max-races";
 
 /// Runs the engines over a trace and proves what they find.
 pub fn analyse(trace: &Trace, options: &Options, progress: &dyn Progress) -> Analysis {
-    let cells = Cells::of(trace);
-    let mut work = Work {
-        trace,
-        cells: &cells,
-        options,
-        progress,
-        deadline: options.budget.map(|budget| Instant::now() + budget),
-        checker: None,
-        analysis: Analysis::default(),
+    let deadline = options.budget.map(|budget| Instant::now() + budget);
+    if !options.ignore_missing || !trace.events.ops().contains(&Op::MethodBegin) {
+        return analyse_until(trace, options, progress, deadline);
+    }
+    let part = |about_missing: bool| {
+        let engines = options.engines.iter().copied().filter(|engine| engine.is_about_missing() == about_missing);
+        Options { engines: engines.collect(), ..options.clone() }
     };
+    let with = analyse_until(trace, &part(true), progress, deadline);
+    // To show what a relation reports, CP and WCP look at all their pairs, as in the papers.
+    let others = Options { all: true, ..part(false) };
+    let without = analyse_until(&trace.without_missing(), &others, progress, deadline);
+    with.with_ignoring(without, &options.engines)
+}
+
+fn analyse_until(trace: &Trace, options: &Options, progress: &dyn Progress, deadline: Option<Instant>) -> Analysis {
+    let cells = Cells::of(trace);
+    let mut work =
+        Work { trace, cells: &cells, options, progress, deadline, checker: None, analysis: Analysis::default() };
     let mut engines: Vec<Engine> = Vec::new();
     for &engine in &options.engines {
         // What is cheap first; then all that is left.
@@ -92,7 +101,7 @@ impl<'a> Work<'a> {
             Engine::Fhb => Order::Fhb,
             Engine::Shb | Engine::ShbVc => Order::Shb,
             Engine::Wcp | Engine::Cp => return self.causal(engine, started),
-            Engine::Mc => return self.maximal(Engine::Mc, None, &HashSet::new()),
+            Engine::Mc | Engine::Sb | Engine::Rdit => return self.maximal(engine, None, &HashSet::new()),
             Engine::Auto => return self.rest(),
             Engine::Lockset => return self.lockset(started),
             Engine::Tlh1 | Engine::Tlh2 => return self.history(engine, started),

@@ -30,6 +30,10 @@ pub enum Engine {
     Tlh2,
     /// Maximal causality: all that the trace can prove.
     Mc,
+    /// Simple barriers: the same with all missing methods in the order in which they were observed.
+    Sb,
+    /// The same with missing methods in order where they could reach something in common.
+    Rdit,
 }
 
 impl Engine {
@@ -47,6 +51,8 @@ impl Engine {
         Engine::Tlh1,
         Engine::Tlh2,
         Engine::Mc,
+        Engine::Sb,
+        Engine::Rdit,
     ];
 
     /// Its name on the command line and in machine output.
@@ -64,12 +70,19 @@ impl Engine {
             Engine::Tlh1 => "tlh1",
             Engine::Tlh2 => "tlh2",
             Engine::Mc => "mc",
+            Engine::Sb => "sb",
+            Engine::Rdit => "rdit",
         }
     }
 
     /// The engine of that name.
     pub fn by_name(name: &str) -> Option<Engine> {
         Engine::ALL.into_iter().find(|engine| engine.name() == name)
+    }
+
+    /// Whether it is about missing methods, so that it makes no sense to have it ignore them.
+    pub fn is_about_missing(self) -> bool {
+        matches!(self, Engine::Sb | Engine::Rdit)
     }
 
     /// The highest level at which this engine proves races.
@@ -105,6 +118,9 @@ pub struct Options {
     pub solver: Backend,
     /// Threads to use for proofs.
     pub jobs: usize,
+    /// Engines that are not about missing methods take the trace as if none were missing: what they then report, and
+    /// what the checker then accepts, may be impossible.
+    pub ignore_missing: bool,
     /// Prove what was found; without, only the engines' own counts are produced.
     pub prove: bool,
 }
@@ -124,6 +140,7 @@ impl Default for Options {
             max_races: 10_000,
             solver: Backend::Own,
             jobs: 1,
+            ignore_missing: false,
             prove: true,
         }
     }
@@ -323,6 +340,9 @@ pub struct Analysis {
     pub candidates: Vec<Candidate>,
     /// What engines that were cut short have left open.
     pub left: Vec<Left>,
+    /// Engines for which the trace had no missing methods, although it has: neither they nor the checker of their
+    /// witnesses knew of the order that these force.
+    pub ignoring_missing: Vec<Engine>,
 }
 
 impl Analysis {
@@ -337,5 +357,31 @@ impl Analysis {
             Some(left) => left.count += count as u64,
             None => self.left.push(Left { engine, what, reason: reason.to_owned(), count: count as u64 }),
         }
+    }
+
+    /// Whether what an engine found was found, and checked, as if no method were missing.
+    pub fn ignores_missing(&self, engine: Engine) -> bool {
+        self.ignoring_missing.contains(&engine)
+    }
+
+    /// What an analysis of the same trace as if no method were missing has found.
+    fn add_ignoring(&mut self, mut other: Analysis) {
+        self.ignoring_missing.extend(other.engines.iter().map(|report| report.engine));
+        self.engines.append(&mut other.engines);
+        self.races.append(&mut other.races);
+        self.deadlocks.append(&mut other.deadlocks);
+        self.candidates.append(&mut other.candidates);
+        self.left.append(&mut other.left);
+    }
+
+    /// Two analyses, the second of which ignored missing methods, as one; engines in the given order.
+    pub(crate) fn with_ignoring(mut self, other: Analysis, order: &[Engine]) -> Analysis {
+        self.add_ignoring(other);
+        let place = |engine: Engine| order.iter().position(|&other| other == engine).unwrap_or(order.len());
+        self.engines.sort_by_key(|report| place(report.engine));
+        self.races.sort_by_key(|race| place(race.engine));
+        self.deadlocks.sort_by_key(|deadlock| place(deadlock.engine));
+        self.candidates.sort_by_key(|candidate| place(candidate.engine));
+        self
     }
 }

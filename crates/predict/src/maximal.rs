@@ -6,7 +6,7 @@
 use crate::analyse::{Claim, TOO_MANY, Work, late};
 use crate::analysis::{Deadlock, Engine, EngineReport, Subject};
 use crate::memory::peak_memory;
-use snag_maximal::{Answer, Cycles, Index, Limits, Pairs, Queries, Stage, Undecided};
+use snag_maximal::{Answer, Cycles, Index, Limits, Lowered, Missing, Pairs, Queries, Stage, Undecided};
 use snag_orders::{Found, LocationPair};
 use snag_schedule::{Checker, Level, Schedule};
 use snag_trace::{EventId, LocId, LockId, Op, Trace};
@@ -69,13 +69,15 @@ impl Work<'_> {
             return self.not_begun(engine, beyond);
         }
         let level = self.options.level.unwrap_or_else(|| highest_level(self.trace));
+        let missing = if engine == Engine::Sb { Missing::All } else { Missing::Reach };
         self.progress.phase(&format!("{}: what must come before what", engine.name()), 0);
-        let index = Index::until(self.trace, self.cells, level, &|| self.out_of_time());
+        let lowered = Lowered::of(self.trace, self.cells, level);
+        let index = Index::until(lowered.trace(), lowered.cells(), level, missing, &|| self.out_of_time());
         let pairs = Pairs::of(&index, self.options.window);
         let cycles = Cycles::of(&index);
         let set_up = started.elapsed();
         let checker = Checker::new(self.trace, self.cells);
-        let answers = self.ask(engine, level, &index, &pairs, &cycles, &checker, proved);
+        let answers = self.ask(engine, level, &lowered, &index, &pairs, &cycles, &checker, proved);
         let Answers { races, deadlocks, undecided, left, complete } = answers;
         for (what, reason, count) in left {
             self.analysis.leave(engine, what, &reason, count);
@@ -133,6 +135,7 @@ impl Work<'_> {
         &self,
         engine: Engine,
         level: Level,
+        lowered: &Lowered,
         index: &Index,
         pairs: &Pairs,
         cycles: &Cycles,
@@ -154,12 +157,14 @@ impl Work<'_> {
         let late = late(progress, self.deadline);
         let work = Asking {
             trace: self.trace,
+            lowered,
             level,
             pairs,
             cycles,
             checker,
             proved,
             all_pairs: options.all_pairs,
+            window: options.window,
             most: options.max_races,
             within_budget: options.budget.is_some(),
             found: AtomicUsize::new(0),
@@ -208,12 +213,15 @@ struct Known {
 /// What the workers share.
 struct Asking<'a, 'i, 't> {
     trace: &'a Trace,
+    /// The trace to which the events of pairs and cycles belong.
+    lowered: &'a Lowered<'a>,
     level: Level,
     pairs: &'a Pairs<'i, 't>,
     cycles: &'a Cycles<'i, 't>,
     checker: &'a Checker<'a>,
     proved: &'a HashSet<(u64, u64)>,
     all_pairs: bool,
+    window: Option<usize>,
     /// At most so many races.
     most: usize,
     /// The time has to be shared out.
@@ -273,7 +281,15 @@ impl Asking<'_, '_, '_> {
         let every = self.all_pairs || task.is_about_events();
         let mut first_open = None;
         let mut refuted = 0;
-        for (first, second) in self.pairs.of_task(task) {
+        for asked in self.pairs.of_task(task) {
+            // What code that was not observed may do is no finding.
+            let (Some(first), Some(second)) = (self.lowered.original(asked.0), self.lowered.original(asked.1)) else {
+                continue;
+            };
+            // A window is one of the trace as it was given.
+            if self.window.is_some_and(|window| first.index() / window != second.index() / window) {
+                continue;
+            }
             if refuted == MOST_REFUTED && self.within_budget && !every {
                 first_open.get_or_insert((first, second, format!("{refuted} pairs of events before it were refuted")));
                 break;
@@ -288,12 +304,13 @@ impl Asking<'_, '_, '_> {
                     false => return,
                 }
             }
-            if let Some((base, end)) = self.pairs.window_of(first) {
+            if let Some((base, end)) = self.pairs.window_of(asked.0) {
                 queries.set_window(base, end);
             }
-            let (answer, stage) = queries.ask(&[first, second]);
+            let (answer, stage) = queries.ask(&[asked.0, asked.1]);
             match answer {
                 Answer::Possible(schedule) => {
+                    let schedule = self.lowered.schedule(schedule);
                     match self.checker.check_race(schedule.iter(self.trace), first, second, self.level) {
                         Ok(()) => {
                             self.found.fetch_add(1, Ordering::Relaxed);
@@ -344,7 +361,9 @@ impl Asking<'_, '_, '_> {
             }
             match queries.ask(pending).0 {
                 Answer::Possible(schedule) => {
-                    match self.checker.check_deadlock(schedule.iter(self.trace), pending, self.level) {
+                    let schedule = self.lowered.schedule(schedule);
+                    let originals = self.originals(pending);
+                    match self.checker.check_deadlock(schedule.iter(self.trace), &originals, self.level) {
                         Ok(()) => self.file_deadlock(pending, schedule),
                         Err(why) => self.leave(Subject::Cycle, &format!("the schedule found was refused: {why}"), 1),
                     }
@@ -363,7 +382,8 @@ impl Asking<'_, '_, '_> {
 
     /// The locks of a cycle, and its locations where all are known.
     fn keys(&self, pending: &[EventId]) -> (Vec<LockId>, Option<Vec<LocId>>) {
-        let mut locations: Vec<LocId> = pending.iter().map(|e| self.trace.events.location(e.index())).collect();
+        let originals = self.originals(pending);
+        let mut locations: Vec<LocId> = originals.iter().map(|e| self.trace.events.location(e.index())).collect();
         locations.sort_unstable();
         (self.cycles.locks(pending), (!locations.contains(&LocId::NONE)).then_some(locations))
     }
@@ -374,6 +394,11 @@ impl Asking<'_, '_, '_> {
         deadlocks.locks.contains(&locks) || locations.is_some_and(|key| deadlocks.locations.contains(&key))
     }
 
+    /// The events of a cycle in the original trace: acquires are never added.
+    fn originals(&self, pending: &[EventId]) -> Vec<EventId> {
+        pending.iter().filter_map(|&event| self.lowered.original(event)).collect()
+    }
+
     /// Another worker may have been quicker.
     fn file_deadlock(&self, pending: &[EventId], schedule: Schedule) {
         let (locks, locations) = self.keys(pending);
@@ -381,7 +406,7 @@ impl Asking<'_, '_, '_> {
         let new = known.locks.insert(locks) & locations.is_none_or(|key| known.locations.insert(key));
         drop(known);
         if new || self.all_pairs {
-            self.file(|answers| answers.deadlocks.push((pending.to_vec(), schedule)));
+            self.file(|answers| answers.deadlocks.push((self.originals(pending), schedule)));
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::analyse::{Claim, Work, late};
 use crate::analysis::{Deadlock, Engine, Subject};
-use snag_maximal::{Answer, Cycles, Index, Limits, Queries};
+use snag_maximal::{Answer, Cycles, Index, Limits, Lowered, Queries};
 use snag_schedule::{Checker, Level, Schedule};
 use snag_trace::{Cells, EventId, LockId, Trace};
 use std::collections::HashSet;
@@ -38,13 +38,19 @@ impl Work<'_> {
         let cells = cut.as_ref().map(Cells::of);
         let (trace, cells) = (cut.as_ref().unwrap_or(self.trace), cells.as_ref().unwrap_or(self.cells));
         self.progress.phase(&format!("{}: what must come before what", engine.name()), 0);
-        let index = Index::new(trace, cells, level);
-        let pairs: Vec<[EventId; 2]> = open.iter().map(|claim| [claim.pair.first, claim.pair.second]).collect();
+        let lowered = Lowered::of(trace, cells, level);
+        let index = Index::new(lowered.trace(), lowered.cells(), level);
+        let here = |event: EventId| lowered.event(event);
+        let pairs: Vec<[EventId; 2]> =
+            open.iter().map(|claim| [here(claim.pair.first), here(claim.pair.second)]).collect();
         self.progress.phase(&format!("{}: deciding", engine.name()), pairs.len() as u64);
         let (answers, deadlocks) = self.with_limits(|limits, done| {
             let answers = self.ask_all(&index, &pairs, limits, done);
             let refuted = answers.contains(&Answer::Impossible);
-            let deadlocks = if refuted { deadlocks(&index, trace, cells, level, limits) } else { (Vec::new(), 0) };
+            let deadlocks = match refuted {
+                true => deadlocks(&index, &lowered, trace, cells, level, limits),
+                false => (Vec::new(), 0),
+            };
             (answers, deadlocks)
         });
         let (deadlocks, cut_short) = deadlocks;
@@ -58,7 +64,7 @@ impl Work<'_> {
             }
             let instead = if deadlocks == 0 { "" } else { "; there is a deadlock instead" };
             claim.proposal = match answer {
-                Answer::Possible(schedule) => Ok(schedule),
+                Answer::Possible(schedule) => Ok(lowered.schedule(schedule)),
                 Answer::Impossible if cut.is_none() => Err(format!("no schedule shows it{instead}")),
                 Answer::Impossible => Err(format!("no schedule of the first {end} events shows it{instead}")),
                 Answer::Unknown(_) => Err("not decided in time".to_owned()),
@@ -131,7 +137,14 @@ impl Work<'_> {
 }
 
 /// One deadlock for each set of locks, and for how many acquires not all was asked or answered.
-fn deadlocks(index: &Index, trace: &Trace, cells: &Cells, level: Level, limits: &Limits) -> (Vec<Found>, usize) {
+fn deadlocks(
+    index: &Index,
+    lowered: &Lowered,
+    trace: &Trace,
+    cells: &Cells,
+    level: Level,
+    limits: &Limits,
+) -> (Vec<Found>, usize) {
     let cycles = Cycles::of(index);
     let checker = Checker::new(trace, cells);
     let mut queries = Queries::new(index, limits.clone());
@@ -143,15 +156,20 @@ fn deadlocks(index: &Index, trace: &Trace, cells: &Cells, level: Level, limits: 
         left += cycles.visit(task, MOST_STEPS, &mut |pending| {
             let locks = cycles.locks(pending);
             if !known.contains(&locks) {
+                let originals: Vec<EventId> = pending.iter().filter_map(|&event| lowered.original(event)).collect();
                 match queries.ask(pending).0 {
-                    Answer::Possible(schedule)
-                        if checker.check_deadlock(schedule.iter(trace), pending, level).is_ok() =>
-                    {
-                        known.insert(locks);
-                        found.push((pending.to_vec(), schedule));
+                    Answer::Possible(schedule) => {
+                        let schedule = lowered.schedule(schedule);
+                        match checker.check_deadlock(schedule.iter(trace), &originals, level) {
+                            Ok(()) => {
+                                known.insert(locks);
+                                found.push((originals, schedule));
+                            }
+                            Err(_) => open += 1,
+                        }
                     }
                     Answer::Impossible => {}
-                    _ => open += 1,
+                    Answer::Unknown(_) => open += 1,
                 }
             }
             !is_over(limits)

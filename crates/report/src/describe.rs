@@ -7,7 +7,7 @@ use snag_trace::{EventId, Op, Trace};
 
 /// A pair of accesses in one line.
 pub fn race(trace: &Trace, first: EventId, second: EventId) -> String {
-    crate::text::race_headline(trace, first, second)
+    format!("data race on {}", crate::text::pair(trace, first, second))
 }
 
 /// An access as a noun: `write in T1 at bank.c:17`.

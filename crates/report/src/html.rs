@@ -7,7 +7,7 @@ use crate::digest::{Goal, Row, digest};
 use crate::findings::{Findings, Report, Unread};
 use crate::number::{counted, grouped};
 use crate::{text, words};
-use snag_predict::{Candidate, Deadlock, Race};
+use snag_predict::{Analysis, Candidate, Deadlock, Race};
 use snag_schedule::Schedule;
 use snag_trace::{EventId, LockId, ThreadId, Trace};
 use std::fmt;
@@ -63,12 +63,15 @@ impl<W: Write> Report for Html<W> {
     fn trace(&mut self, findings: &Findings) -> io::Result<()> {
         self.begin()?;
         let Findings { path, trace, analysis, suppressed, .. } = *findings;
-        let mut page = TracePage { out: &mut self.out, trace, full: self.full };
+        let mut page = TracePage { out: &mut self.out, trace, analysis, full: self.full };
         writeln!(page.out, "<section>\n<h2>{}</h2>", Escaped(path))?;
         for report in &analysis.engines {
             page.paragraph(&text::summary_line(trace, report, analysis))?;
             if !report.complete {
                 page.paragraph(&text::incomplete_line(report, analysis))?;
+            }
+            if analysis.ignores_missing(report.engine) {
+                page.paragraph(&text::ignoring_line(report))?;
             }
         }
         for item in suppressed.unwrap_or_default() {
@@ -99,6 +102,7 @@ impl<W: Write> Report for Html<W> {
 struct TracePage<'a, W> {
     out: &'a mut W,
     trace: &'a Trace,
+    analysis: &'a Analysis,
     full: bool,
 }
 
@@ -108,10 +112,10 @@ impl<W: Write> TracePage<'_, W> {
     }
 
     fn race(&mut self, number: u64, race: &Race) -> io::Result<()> {
-        let headline = text::race_headline(self.trace, race.first, race.second);
+        let headline = text::race_headline(self.trace, self.analysis, race);
         writeln!(self.out, "<h3><b>R{number}</b> {}</h3>", Escaped(&headline))?;
         self.accesses([(race.first, &race.locks_first), (race.second, &race.locks_second)])?;
-        self.paragraph(&text::guarantee(race.engine.name(), race.level.word()))?;
+        self.paragraph(&text::guarantee(self.analysis, race.engine, race.level.word()))?;
         self.paragraph(&text::pair_count(race.count))?;
         self.witness(&race.witness, &text::race_goal(self.trace, race), "race")
     }
@@ -123,7 +127,7 @@ impl<W: Write> TracePage<'_, W> {
         for (&event, holders) in deadlock.pending.iter().zip(&holders) {
             self.paragraph(&text::waiting(self.trace, event, holders))?;
         }
-        self.paragraph(&text::guarantee(deadlock.engine.name(), deadlock.level.word()))?;
+        self.paragraph(&text::guarantee(self.analysis, deadlock.engine, deadlock.level.word()))?;
         self.witness(&deadlock.witness, &text::deadlock_goal(self.trace, deadlock, &holders), "waits")
     }
 
@@ -230,7 +234,6 @@ impl fmt::Display for Escaped<'_> {
 mod tests {
     use super::*;
     use crate::text::tests::{race, report, std_trace};
-    use snag_predict::Analysis;
 
     #[test]
     fn names_of_a_trace_cannot_become_markup() {

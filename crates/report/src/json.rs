@@ -53,12 +53,12 @@ impl<W: Write> Report for Json<W> {
         json.end()?;
         json.array_at("races")?;
         for (number, item) in (1..).zip(&analysis.races) {
-            race(json, Shown { trace, background }, number, item)?;
+            race(json, Shown { trace, background }, number, item, analysis.ignores_missing(item.engine))?;
         }
         json.end()?;
         json.array_at("deadlocks")?;
         for (number, item) in (1..).zip(&analysis.deadlocks) {
-            deadlock(json, Shown { trace, background }, number, item)?;
+            deadlock(json, Shown { trace, background }, number, item, analysis.ignores_missing(item.engine))?;
         }
         json.end()?;
         json.array_at("candidates")?;
@@ -115,10 +115,11 @@ pub(crate) fn engine<W: Write>(json: &mut Emitter<W>, report: &EngineReport, ana
         }
         json.end()?;
     }
+    missing_ignored(json, analysis.ignores_missing(report.engine))?;
     json.end()
 }
 
-fn race<W: Write>(json: &mut Emitter<W>, shown: Shown, number: u64, race: &Race) -> io::Result<()> {
+fn race<W: Write>(json: &mut Emitter<W>, shown: Shown, number: u64, race: &Race, ignoring: bool) -> io::Result<()> {
     let trace = shown.trace;
     json.object()?;
     json.string_at("id", &format!("R{number}"))?;
@@ -135,6 +136,7 @@ fn race<W: Write>(json: &mut Emitter<W>, shown: Shown, number: u64, race: &Race)
     }
     proof(json, trace, &race.witness, &race.reads)?;
     json.integer_at("count", race.count)?;
+    missing_ignored(json, ignoring)?;
     json.end()
 }
 
@@ -158,7 +160,13 @@ fn candidate<W: Write>(json: &mut Emitter<W>, shown: Shown, number: u64, pair: &
     json.end()
 }
 
-fn deadlock<W: Write>(json: &mut Emitter<W>, shown: Shown, number: u64, deadlock: &Deadlock) -> io::Result<()> {
+fn deadlock<W: Write>(
+    json: &mut Emitter<W>,
+    shown: Shown,
+    number: u64,
+    deadlock: &Deadlock,
+    ignoring: bool,
+) -> io::Result<()> {
     let trace = shown.trace;
     json.object()?;
     json.string_at("id", &format!("D{number}"))?;
@@ -174,7 +182,13 @@ fn deadlock<W: Write>(json: &mut Emitter<W>, shown: Shown, number: u64, deadlock
     }
     json.end()?;
     proof(json, trace, &deadlock.witness, &[])?;
+    missing_ignored(json, ignoring)?;
     json.end()
+}
+
+/// Said where missing methods were ignored, by the engine and by the checker; else not said.
+fn missing_ignored<W: Write>(json: &mut Emitter<W>, ignoring: bool) -> io::Result<()> {
+    if ignoring { json.boolean_at("missing_ignored", true) } else { Ok(()) }
 }
 
 fn access<W: Write>(json: &mut Emitter<W>, key: &str, shown: Shown, event: EventId) -> io::Result<()> {

@@ -13,6 +13,7 @@ pub mod describe;
 pub mod digest;
 pub mod findings;
 pub mod html;
+pub mod incomplete;
 pub mod json;
 pub mod live;
 pub mod sarif;

@@ -10,7 +10,7 @@ use crate::emit::Emitter;
 use crate::findings::{Findings, Report, Unread};
 use crate::place::Place;
 use crate::{text, words};
-use snag_predict::{Candidate, Deadlock, Race};
+use snag_predict::{Analysis, Candidate, Deadlock, Race};
 use snag_schedule::Schedule;
 use snag_trace::{EventId, Op, ThreadId, Trace};
 use std::io::{self, Write};
@@ -101,7 +101,8 @@ impl<W: Write> Sarif<W> {
 impl<W: Write> Report for Sarif<W> {
     fn trace(&mut self, findings: &Findings) -> io::Result<()> {
         self.begin()?;
-        let mut results = Results { json: &mut self.json, trace: findings.trace, path: findings.path };
+        let mut results =
+            Results { json: &mut self.json, trace: findings.trace, analysis: findings.analysis, path: findings.path };
         for (number, race) in (1..).zip(&findings.analysis.races) {
             results.race(number, race)?;
         }
@@ -146,14 +147,16 @@ impl<W: Write> Report for Sarif<W> {
 struct Results<'a, W> {
     json: &'a mut Emitter<W>,
     trace: &'a Trace,
+    analysis: &'a Analysis,
     path: &'a str,
 }
 
 impl<W: Write> Results<'_, W> {
     fn race(&mut self, number: u64, race: &Race) -> io::Result<()> {
-        let headline = text::race_headline(self.trace, race.first, race.second);
+        let headline = text::race_headline(self.trace, self.analysis, race);
         let pair = [race.first, race.second];
-        self.begin(Rule::Race, &headline, &pair)?;
+        let rule = if self.analysis.ignores_missing(race.engine) { Rule::Candidate } else { Rule::Race };
+        self.begin(rule, &headline, &pair)?;
         self.code_flow(&race.witness, &text::race_goal(self.trace, race))?;
         self.end(&format!("R{number}"), race.engine.name(), race.level.word(), Some(race.count), None)
     }

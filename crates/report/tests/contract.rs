@@ -63,6 +63,8 @@ fn analysis() -> Analysis {
             reads: vec![(EventId(1), -7), (EventId(5), i64::MAX)],
             count: 3,
         }],
+        // Missing methods were ignored by nobody here.
+        ignoring_missing: Vec::new(),
         deadlocks: vec![Deadlock {
             engine: Engine::Shb,
             level: Level::Control,

@@ -7,8 +7,10 @@
 
 use crate::barriers;
 use crate::heap::Heap;
+use crate::hidden::Hidden;
 use crate::memory::{Initial, Seen};
 use crate::missing::MissingMethods;
+use crate::reach::Objects;
 use crate::source::Source;
 use crate::violation::{ScheduleRule, Violation};
 use snag_trace::symbolic::Symbolic;
@@ -51,6 +53,8 @@ pub(crate) struct Facts<'t> {
     pub heap: Option<Heap>,
     /// What must keep its order, if methods are missing.
     pub missing: Option<MissingMethods>,
+    /// What code that was not observed may access.
+    pub hidden: Hidden,
     /// Expressions and conditions, looked at when the first check at level `symbolic` comes.
     symbolic: OnceLock<Symbolic>,
 }
@@ -87,6 +91,8 @@ impl<'t> Facts<'t> {
         for &(semaphore, count) in trace.tables.declarations.semaphores.iter().rev() {
             semaphores[semaphore.index()] = count as i64;
         }
+        let objects = has(Op::MethodBegin).then(|| Objects::of(trace));
+        let mut hidden = objects.as_ref().map_or(Hidden::default(), |objects| Hidden::of(trace, cells, objects));
         let on_barriers = has(Op::BarrierEnter) || has(Op::BarrierLeave);
         Facts {
             trace,
@@ -96,12 +102,13 @@ impl<'t> Facts<'t> {
             fork,
             has_branches: has(Op::Branch),
             has_read_locks: has(Op::ReadAcquire),
-            seen: Seen::of(trace, cells, end),
+            seen: Seen::of(trace, cells, end, &mut hidden),
             initial: Initial::of(trace, cells),
             semaphores,
             enters_needed: if on_barriers { barriers::enters_needed(trace) } else { HashMap::new() },
             heap: (has(Op::Alloc) || has(Op::Free)).then(|| Heap::of(trace, cells)),
-            missing: has(Op::MethodBegin).then(|| MissingMethods::of(trace)),
+            missing: objects.map(|objects| MissingMethods::of(trace, &objects)),
+            hidden,
             symbolic: OnceLock::new(),
         }
     }
@@ -114,7 +121,8 @@ impl<'t> Facts<'t> {
     /// What a read found in one of its cells, where that is known.
     pub fn value_read(&self, read: EventId, cell: usize) -> Option<u64> {
         let event = self.trace.event(read);
-        self.cells.slice(self.trace.tables.variable(VarId(event.target)), event.value_read()?, cell)
+        let value = event.value_read()?;
+        self.cells.slice(self.trace.tables.variable(VarId(event.target)), value, cell)
     }
 
     /// What a source leaves in a cell, where that is known.
@@ -123,7 +131,9 @@ impl<'t> Facts<'t> {
             return self.initial.value(cell);
         }
         let event = self.trace.event(source.event()?);
-        self.cells.slice(self.trace.tables.variable(VarId(event.target)), event.value_written()?, cell)
+        // Code that was not observed writes, too, and then the target is not a variable.
+        let value = event.value_written()?;
+        self.cells.slice(self.trace.tables.variable(VarId(event.target)), value, cell)
     }
 
     /// The event in words, for violations.

@@ -132,6 +132,9 @@ impl<'f> Machine<'f> {
         }
         if let Some(values) = &self.values {
             values.is_on_its_side(id, thread, op)?;
+            if self.in_call(id) {
+                values.has_not_strayed(id, thread)?;
+            }
         }
         if facts.missing.is_some() {
             self.missing_methods(id)?;
@@ -204,12 +207,11 @@ impl<'f> Machine<'f> {
                     values.define(id)?;
                 }
             }
-            Op::MethodBegin => {
-                if let Some(values) = &self.values {
-                    values.has_not_strayed(id, thread)?;
-                }
-            }
-            Op::Alloc | Op::Begin | Op::End | Op::MethodEnd | Op::Mark => {}
+            Op::MethodBegin | Op::MethodEnd => match &mut self.values {
+                Some(values) => values.hidden(id, op == Op::MethodBegin)?,
+                None => self.hidden(id, op == Op::MethodBegin)?,
+            },
+            Op::Alloc | Op::Begin | Op::End | Op::Mark => {}
             op if op.on_other_side() => self.other_side(id, op, thread, target)?,
             _ => unreachable!("executed by the caller"),
         }
@@ -318,6 +320,27 @@ impl<'f> Machine<'f> {
         Ok(())
     }
 
+    /// Code that was not observed finds at its begin what it found in the trace, and may write what it could reach.
+    fn hidden(&mut self, id: EventId, begins: bool) -> Check {
+        let hidden = &self.facts.hidden;
+        for access in hidden.at(id) {
+            let (cell, seen) = (hidden.cell(access), hidden.seen[access]);
+            let found = self.memory.get(cell);
+            if begins && found != seen && !self.leaves_the_same(cell, seen, found) {
+                let misread = Misread { read: id, cell, seen, found };
+                return Err(self.not_kept(misread, "what the missing method does may depend on it".to_owned()));
+            }
+            self.memory.set(cell, Source::write(id));
+        }
+        Ok(())
+    }
+
+    /// Whether two sources are known to leave the same value in a cell.
+    fn leaves_the_same(&self, cell: usize, seen: Source, found: Source) -> bool {
+        let value = self.facts.value_left(seen, cell);
+        self.level != Level::Writer && value.is_some() && value == self.facts.value_left(found, cell)
+    }
+
     /// Whether a read that finds another write finds the same value nevertheless:
     /// the trace explains what it read, and what it finds is known to be that.
     #[cold]
@@ -342,7 +365,7 @@ impl<'f> Machine<'f> {
     /// A thread goes on although a read of it saw something else.
     #[cold]
     fn go_on(&self, misread: Misread, op: Op, id: EventId) -> Check {
-        if self.level == Level::Control && !matches!(op, Op::Branch | Op::MethodBegin) {
+        if self.level == Level::Control && op != Op::Branch && !self.in_call(id) {
             return Ok(());
         }
         Err(self.not_kept(misread, format!("its thread goes on with {}", self.facts.text(id))))
@@ -351,8 +374,11 @@ impl<'f> Machine<'f> {
     /// The schedule is over and an event of this thread is to come: so its last read
     /// is not the last event of its thread in the witness.
     pub fn leads_to(&self, id: EventId) -> Check {
+        if let Some(values) = self.values.as_ref().filter(|_| self.in_call(id)) {
+            values.has_not_strayed(id, self.facts.trace.thread_of(id))?;
+        }
         match self.threads[self.facts.trace.thread_of(id).index()].misread {
-            Some(misread) if self.level != Level::Control => {
+            Some(misread) if self.level != Level::Control || self.in_call(id) => {
                 Err(self.not_kept(misread, format!("{} is to come", self.facts.text(id))))
             }
             _ => Ok(()),
@@ -485,6 +511,11 @@ impl<'f> Machine<'f> {
                 _ => Ok(()),
             }
         })
+    }
+
+    /// Whether code that was not observed may have run directly before an event in its thread.
+    fn in_call(&self, id: EventId) -> bool {
+        self.facts.missing.as_ref().is_some_and(|missing| missing.in_call(id))
     }
 
     /// An event that must come after the last one of another thread: a read that is

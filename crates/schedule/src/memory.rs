@@ -1,5 +1,6 @@
 //! What the reads of a trace saw: which write, and which initial memory.
 
+use crate::hidden::Hidden;
 use crate::source::{Source, Sources};
 use snag_trace::{Cells, EventId, Op, Trace, VarId, Variable};
 use std::collections::HashMap;
@@ -15,8 +16,8 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// For the events before `end`.
-    pub fn of(trace: &Trace, cells: &Cells, end: usize) -> Seen {
+    /// For the events before `end`; also finds what code that was not observed saw.
+    pub fn of(trace: &Trace, cells: &Cells, end: usize, hidden: &mut Hidden) -> Seen {
         let mut last = Sources::new(cells.count());
         let mut start = Vec::new();
         let mut sources = Vec::with_capacity(if cells.are_variables() { end } else { 0 });
@@ -39,6 +40,13 @@ impl Seen {
             }
             if op.writes() {
                 for cell in cells.of_event(index, target) {
+                    last.set(cell, Source::write(EventId::new(index)));
+                }
+            }
+            if matches!(op, Op::MethodBegin | Op::MethodEnd) {
+                for access in hidden.at(EventId::new(index)) {
+                    let cell = hidden.cell(access);
+                    hidden.seen[access] = last.get(cell);
                     last.set(cell, Source::write(EventId::new(index)));
                 }
             }

@@ -1,22 +1,15 @@
 //! The order that missing methods force (rule 3 of the model).
 //!
-//! Let S(m) be the events of a call of a missing method. For each object, all
-//! events of calls that could reach it keep their order among each other, and
-//! whatever touches it keeps its order with them; two touches do not. The whole
-//! order follows from each event's nearest predecessors: the last event of such a
-//! call and, if it is itself one, all that touched the object since. So this file
-//! lists, for each event, what must have happened before it, and nothing has to be
-//! remembered during a check.
+//! Let S(m) be the events of a call of a missing method. All events of calls that could reach a common object keep
+//! their order; what touches an object from outside keeps its order with all events of calls that could reach it, and
+//! two such touches do if one such call is open at both. The whole order follows from
+//! each event's nearest predecessors, which this file lists: nothing has to be remembered during a check.
 //!
-//! An object is a lock, a thread, a named variable, or a stretch of bytes that no
-//! reach set splits. Bytes are compared by address alone, whatever allocation they
-//! belong to.
+//! Only the begin and the end of a call look at all that it could reach. In between, two calls that share an object
+//! know of each other, and a touch is announced to the open calls that could reach what it touches.
 
-use snag_trace::events::Event;
-use snag_trace::tables::Object;
-use snag_trace::{EventId, LockId, Op, ReachId, ThreadId, Trace, VarId, Variable};
-use std::collections::HashMap;
-use std::ops::Range;
+use crate::reach::Objects;
+use snag_trace::{EventId, Op, ReachId, ThreadId, Trace};
 
 /// What must have happened before each event because methods are missing.
 pub(crate) struct MissingMethods {
@@ -24,33 +17,19 @@ pub(crate) struct MissingMethods {
     start: Vec<usize>,
     /// At most one of each thread: the last, as it comes after all earlier ones.
     before: Vec<EventId>,
+    /// Whether the event belongs to a call.
+    in_call: Vec<bool>,
 }
 
 impl MissingMethods {
-    pub fn of(trace: &Trace) -> MissingMethods {
-        let objects = Objects::of(trace);
-        let mut history: Vec<History> = Vec::new();
-        history.resize_with(objects.count(), History::default);
-        // The objects that the open calls of each thread could reach, a list per call.
-        let mut open: Vec<Vec<&[usize]>> = vec![Vec::new(); trace.tables.thread_count()];
-        let mut order = MissingMethods { start: vec![0], before: Vec::new() };
-        let mut found = Vec::new();
-        for (index, event) in trace.events.iter().enumerate() {
-            let id = EventId::new(index);
-            let calls = &mut open[event.thread.index()];
-            if event.op == Op::MethodBegin {
-                calls.push(&objects.reached[ReachId(event.aux).index()]);
-            }
-            for &object in calls.iter().copied().flatten() {
-                history[object].inside_call(id, event.thread, &mut found);
-            }
-            for object in objects.touched(&event, trace) {
-                history[object].touch(id, event.thread, &mut found);
-            }
-            if event.op == Op::MethodEnd {
-                calls.pop();
-            }
-            order.push(event.thread, &mut found);
+    pub fn of(trace: &Trace, objects: &Objects) -> MissingMethods {
+        let mut walk = Walk::new(trace, objects);
+        let mut order = MissingMethods { start: vec![0], before: Vec::new(), in_call: Vec::new() };
+        for index in 0..trace.len() {
+            let inside = walk.event(EventId::new(index));
+            order.in_call.push(inside);
+            walk.needed.drain(&mut order.before);
+            order.start.push(order.before.len());
         }
         order
     }
@@ -61,121 +40,206 @@ impl MissingMethods {
         &self.before[self.start[event.index()]..self.start[event.index() + 1]]
     }
 
-    /// Appends the predecessors of the next event and empties the list.
-    fn push(&mut self, thread: ThreadId, found: &mut Vec<(ThreadId, EventId)>) {
-        found.sort_unstable();
-        for (i, &(other, event)) in found.iter().enumerate() {
-            let last_of_thread = found.get(i + 1).is_none_or(|next| next.0 != other);
-            if other != thread && last_of_thread {
-                self.before.push(event);
-            }
-        }
-        found.clear();
-        self.start.push(self.before.len());
+    /// Whether code that was not observed may have run directly before the event in its thread.
+    #[inline]
+    pub fn in_call(&self, event: EventId) -> bool {
+        self.in_call[event.index()]
     }
+}
+
+type Step = (ThreadId, EventId);
+
+/// The trace as far as it was followed.
+struct Walk<'a> {
+    trace: &'a Trace,
+    objects: &'a Objects<'a>,
+    history: Vec<History>,
+    /// Open calls; a slot is used again when its call has ended.
+    calls: Vec<Call>,
+    free: Vec<usize>,
+    threads: Vec<Thread>,
+    /// For each two threads how often open calls of theirs share an object.
+    overlaps: Vec<u32>,
+    needed: Needed,
 }
 
 /// What has happened to one object so far.
 #[derive(Clone, Default)]
 struct History {
-    /// The last event of a call that could reach it.
-    last_inside: Option<(ThreadId, EventId)>,
-    /// The last touch of each thread since then.
-    touches: Vec<(ThreadId, EventId)>,
+    /// The open calls that could reach it.
+    open: Vec<usize>,
+    /// The last end of a call that could reach it.
+    ended: Option<Step>,
+    /// The last touch while a call of another thread that could reach it was open.
+    during: Option<Step>,
+    /// The last touch of each thread since all such calls have ended.
+    touches: Vec<Step>,
 }
 
-impl History {
-    fn inside_call(&mut self, event: EventId, thread: ThreadId, before: &mut Vec<(ThreadId, EventId)>) {
-        before.extend(self.last_inside);
-        before.append(&mut self.touches);
-        self.last_inside = Some((thread, event));
-    }
+struct Call {
+    thread: ThreadId,
+    reach: ReachId,
+    /// The last touch from outside of anything that it could reach, since it began.
+    touched: Option<Step>,
+}
 
-    fn touch(&mut self, event: EventId, thread: ThreadId, before: &mut Vec<(ThreadId, EventId)>) {
-        before.extend(self.last_inside);
-        match self.touches.iter_mut().find(|touch| touch.0 == thread) {
-            Some(touch) => touch.1 = event,
-            None => self.touches.push((thread, event)),
+#[derive(Clone, Default)]
+struct Thread {
+    /// Its open calls.
+    calls: Vec<usize>,
+    latest: Option<Step>,
+    /// What its next event comes after: touches of others, and ends of calls.
+    pending: Vec<Step>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(trace: &'a Trace, objects: &'a Objects<'a>) -> Walk<'a> {
+        let threads = trace.tables.thread_count();
+        Walk {
+            trace,
+            objects,
+            history: vec![History::default(); objects.count()],
+            calls: Vec::new(),
+            free: Vec::new(),
+            threads: vec![Thread::default(); threads],
+            overlaps: vec![0; threads * threads],
+            needed: Needed { newest: vec![0; threads], some: Vec::new() },
         }
     }
-}
 
-/// The objects that some call could reach, numbered.
-struct Objects {
-    /// Locks, threads and named variables.
-    numbers: HashMap<Object, usize>,
-    /// First and last byte of the pieces into which the reach sets cut memory, by
-    /// address; numbered after `numbers`.
-    pieces: Vec<(u64, u64)>,
-    /// The objects of each reach set.
-    reached: Vec<Vec<usize>>,
-}
+    /// Follows one event and leaves in `needed` what comes before it. Says whether it belongs to a call.
+    fn event(&mut self, id: EventId) -> bool {
+        let event = self.trace.event(id);
+        let step = (event.thread, id);
+        if event.op == Op::MethodBegin {
+            self.begin(step, ReachId(event.aux));
+        }
+        let inside = !self.threads[event.thread.index()].calls.is_empty();
+        if inside {
+            self.inside(event.thread);
+        }
+        for object in self.objects.touched(id, &event) {
+            self.touch(step, object);
+        }
+        if event.op == Op::MethodEnd {
+            self.end(step);
+        }
+        self.threads[event.thread.index()].latest = Some(step);
+        self.needed.forget(event.thread);
+        inside
+    }
 
-impl Objects {
-    fn of(trace: &Trace) -> Objects {
-        let reaches = || (0..trace.tables.reach_count()).map(|id| trace.tables.reach_objects(ReachId::new(id)));
-        let mut objects = Objects { numbers: HashMap::new(), pieces: Vec::new(), reached: Vec::new() };
-        // Where pieces begin, and where they end: one byte further, but for the last byte of all.
-        let mut cuts = Vec::new();
-        for &object in reaches().flatten() {
-            match range(object, trace) {
-                Some((first, last)) => cuts.extend([Some(first), last.checked_add(1)].into_iter().flatten()),
-                None => {
-                    let number = objects.numbers.len();
-                    objects.numbers.entry(object).or_insert(number);
-                }
+    fn begin(&mut self, step: Step, reach: ReachId) {
+        let call = Call { thread: step.0, reach, touched: None };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.calls[slot] = call;
+                slot
             }
-        }
-        cuts.sort_unstable();
-        cuts.dedup();
-        let ends = cuts.iter().skip(1).map(|cut| cut - 1).chain([u64::MAX]);
-        objects.pieces = cuts.iter().copied().zip(ends).collect();
-        objects.reached = reaches()
-            .map(|reach| {
-                let mut all: Vec<usize> = reach.iter().flat_map(|&object| objects.find(object, trace)).collect();
-                all.sort_unstable();
-                all.dedup();
-                all
-            })
-            .collect();
-        objects
-    }
-
-    fn count(&self) -> usize {
-        self.numbers.len() + self.pieces.len()
-    }
-
-    /// The numbers of what overlaps an object; empty if nothing of it could be reached.
-    fn find(&self, object: Object, trace: &Trace) -> Range<usize> {
-        match range(object, trace) {
-            Some((first, last)) => {
-                let from = self.pieces.partition_point(|piece| piece.1 < first);
-                let to = self.pieces.partition_point(|piece| piece.0 <= last);
-                self.numbers.len() + from..self.numbers.len() + to
+            None => {
+                self.calls.push(call);
+                self.calls.len() - 1
             }
-            None => self.numbers.get(&object).map_or(0..0, |&number| number..number + 1),
-        }
-    }
-
-    /// What an event touches, as the model defines it.
-    fn touched(&self, event: &Event, trace: &Trace) -> Range<usize> {
-        let object = match event.op {
-            op if op.touches_memory() => Object::Variable(VarId(event.target)),
-            Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => Object::Lock(LockId(event.target)),
-            Op::WaitBegin | Op::WaitEnd => Object::Lock(LockId(event.aux)),
-            Op::Fork | Op::Join => Object::Thread(ThreadId(event.target)),
-            Op::Begin | Op::End => Object::Thread(event.thread),
-            _ => return 0..0,
         };
-        self.find(object, trace)
+        self.threads[step.0.index()].calls.push(slot);
+        for &object in self.objects.reached(reach) {
+            let history = &mut self.history[object as usize];
+            self.needed.add(history.ended);
+            self.needed.add(history.during);
+            history.touches.drain(..).for_each(|touch| self.needed.add(Some(touch)));
+            for &other in &history.open {
+                let (a, b) = (step.0.index(), self.calls[other].thread.index());
+                self.overlaps[a * self.threads.len() + b] += 1;
+                self.overlaps[b * self.threads.len() + a] += 1;
+            }
+            history.open.push(slot);
+        }
+    }
+
+    /// An event of a thread that is inside a call.
+    fn inside(&mut self, thread: ThreadId) {
+        let count = self.threads.len();
+        let overlaps = &self.overlaps[thread.index() * count..(thread.index() + 1) * count];
+        for (other, _) in overlaps.iter().enumerate().filter(|(_, overlaps)| **overlaps > 0) {
+            self.needed.add(self.threads[other].latest);
+        }
+        for step in self.threads[thread.index()].pending.drain(..) {
+            self.needed.add(Some(step));
+        }
+    }
+
+    fn touch(&mut self, step: Step, object: usize) {
+        let history = &mut self.history[object];
+        if history.open.is_empty() {
+            self.needed.add(history.ended);
+            return set(&mut history.touches, step);
+        }
+        for &slot in &history.open {
+            let call = &mut self.calls[slot];
+            if call.thread != step.0 {
+                let thread = &mut self.threads[call.thread.index()];
+                self.needed.add(history.ended);
+                self.needed.add(thread.latest);
+                self.needed.add(call.touched.replace(step));
+                set(&mut thread.pending, step);
+                history.during = Some(step);
+            }
+        }
+    }
+
+    fn end(&mut self, step: Step) {
+        let slot = self.threads[step.0.index()].calls.pop().expect("calls nest");
+        for &object in self.objects.reached(self.calls[slot].reach) {
+            let history = &mut self.history[object as usize];
+            history.open.retain(|&open| open != slot);
+            history.ended = Some(step);
+            for &other in &history.open {
+                let (a, b) = (step.0.index(), self.calls[other].thread.index());
+                self.overlaps[a * self.threads.len() + b] -= 1;
+                self.overlaps[b * self.threads.len() + a] -= 1;
+                set(&mut self.threads[b].pending, step);
+            }
+        }
+        self.free.push(slot);
     }
 }
 
-/// First and last byte of an object that is an address range.
-fn range(object: Object, trace: &Trace) -> Option<(u64, u64)> {
-    let Object::Variable(id) = object else { return None };
-    match trace.tables.variable(id) {
-        Variable::Range { address, size } => Some((address, address + (size - 1))),
-        Variable::Named(_) => None,
+/// Keeps the last step of each thread.
+fn set(steps: &mut Vec<Step>, step: Step) {
+    match steps.iter_mut().find(|other| other.0 == step.0) {
+        Some(other) => other.1 = step.1,
+        None => steps.push(step),
+    }
+}
+
+/// What comes before one event: of each thread the last.
+struct Needed {
+    /// 1 + that event; 0 if nothing.
+    newest: Vec<u32>,
+    /// The threads of which there is something.
+    some: Vec<ThreadId>,
+}
+
+impl Needed {
+    #[inline]
+    fn add(&mut self, step: Option<Step>) {
+        let Some((thread, event)) = step else { return };
+        let newest = &mut self.newest[thread.index()];
+        if *newest == 0 {
+            self.some.push(thread);
+        }
+        *newest = (*newest).max(event.0 + 1);
+    }
+
+    /// The order of its own thread goes without saying.
+    fn forget(&mut self, own: ThreadId) {
+        self.some.retain(|&thread| thread != own);
+        self.newest[own.index()] = 0;
+    }
+
+    fn drain(&mut self, into: &mut Vec<EventId>) {
+        for thread in self.some.drain(..) {
+            into.push(EventId(std::mem::take(&mut self.newest[thread.index()]) - 1));
+        }
     }
 }

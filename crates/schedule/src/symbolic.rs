@@ -23,6 +23,8 @@ pub(crate) struct Values<'f> {
     threads: Vec<Thread>,
     cells: Vec<Content>,
     symbols: Vec<Symbol>,
+    /// The first write that did not do what it did in the trace.
+    altered: Option<EventId>,
     /// The values that reads have taken, as far as known.
     pub taken: Vec<(EventId, i64)>,
 }
@@ -89,6 +91,7 @@ impl<'f> Values<'f> {
             threads: vec![Thread::default(); facts.trace.tables.thread_count()],
             cells: (0..facts.cells.count()).map(initial).collect(),
             symbols: vec![Symbol::Unknown; symbolic.definitions().len()],
+            altered: None,
             taken: Vec::new(),
         }
     }
@@ -188,10 +191,35 @@ impl<'f> Values<'f> {
             _ => (true, recorded),
         };
         let source = if as_observed { Source::write(id) } else { Source::UNKNOWN };
+        if !as_observed {
+            self.altered.get_or_insert(id);
+        }
         let variable = self.facts.trace.tables.variable(VarId(target));
         for cell in self.facts.cells.of_event(id.index(), target) {
             let value = memory.and_then(|memory| self.facts.cells.slice(variable, memory, cell));
             self.cells[cell] = Content { source, as_observed, value };
+        }
+        Ok(())
+    }
+
+    /// Code that was not observed finds at its begin what it found in the trace, and may write what it could reach.
+    /// Which cells these are was worked out for writes that do what they did; so no other write may come before it.
+    pub fn hidden(&mut self, id: EventId, begins: bool) -> Check {
+        let facts = self.facts;
+        if let (true, Some(write)) = (begins, self.altered) {
+            let (text, write_text) = (facts.text(id), facts.text(write));
+            let detail = format!("{text} may depend on {write_text}, which writes something else than in the trace");
+            return Err(Violation::new(ScheduleRule::OtherValue, id, detail));
+        }
+        for access in facts.hidden.at(id) {
+            let (cell, seen) = (facts.hidden.cell(access), facts.hidden.seen[access]);
+            let content = self.cells[cell];
+            let known = content.value.is_some() && content.value == facts.value_left(seen, cell);
+            if begins && content.source != seen && !known {
+                let detail = format!("{} may find other memory than in the trace", facts.text(id));
+                return Err(Violation::new(ScheduleRule::OtherValue, id, detail));
+            }
+            self.cells[cell] = Content { source: Source::write(id), as_observed: true, value: None };
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ mod support;
 use snag_schedule::{Checker, Level, ScheduleRule, Violation};
 use snag_trace::events::Event;
 use snag_trace::tables::Object;
-use snag_trace::{BarrierId, Cells, EventId, LockId, Op, SemId, Space, ThreadId, Trace, Validator, VarId};
+use snag_trace::{BarrierId, Cells, CondId, EventId, LockId, Op, SemId, Space, ThreadId, Trace, Validator, VarId};
 use std::collections::HashMap;
 use support::LEVELS;
 use support::reference::Reference;
@@ -235,7 +235,10 @@ impl Builder<'_> {
     }
 
     fn object(&mut self) -> Object {
-        match self.random.below(4) {
+        match self.random.below(8) {
+            2 => Object::Condition(CondId(0)),
+            3 => Object::Semaphore(SemId::new(self.random.below(2))),
+            4 => Object::Barrier(BarrierId::new(self.random.below(2))),
             0 => Object::Lock(LockId::new(self.random.below(2))),
             1 => Object::Thread(ThreadId::new(self.random.below(self.trace.tables.thread_count()))),
             _ => Object::Variable(self.random.pick(&self.variables)),

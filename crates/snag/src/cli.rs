@@ -1,7 +1,7 @@
 //! The command line: every command and the options that all share.
 
 use crate::commands::{
-    cargo, check, compare, compile, convert, explore, generate, pages, record, replay, run, stats, trace, verify,
+    cargo, check, compare, compile, convert, explore, generate, pages, punch, record, replay, run, stats, trace, verify,
 };
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::num::NonZeroUsize;
@@ -107,6 +107,8 @@ pub enum Command {
     Trace(trace::Args),
     /// List the races, deadlocks and failures of a program in the small language, by trying everything
     Explore(explore::Args),
+    /// Replace methods of a complete trace by calls of missing methods
+    Punch(punch::Args),
     /// Compile C for recording: the compiler with the right flags
     Cc(compile::Args),
     /// Compile C++ for recording

@@ -59,6 +59,9 @@ pub struct RaceClaim {
     pub reads: Vec<ReadClaim>,
     verified: bool,
     count: u64,
+    /// Whether missing methods were ignored.
+    #[serde(default)]
+    pub missing_ignored: bool,
 }
 
 /// A read of a witness and the value that it takes.
@@ -102,6 +105,9 @@ pub struct DeadlockClaim {
     pub witness: Vec<u32>,
     reads: Vec<IgnoredAny>,
     verified: bool,
+    /// Whether missing methods were ignored.
+    #[serde(default)]
+    pub missing_ignored: bool,
 }
 
 /// An acquire of a deadlock as a document describes it.

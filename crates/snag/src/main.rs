@@ -46,6 +46,7 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::run(&context, &args),
         Command::Trace(args) => trace::run(&context, &args),
         Command::Explore(args) => explore::run(&context, &args),
+        Command::Punch(args) => punch::run(&context, &args),
         Command::Cc(args) => compile::run(&context, &args, false),
         Command::Cpp(args) => compile::run(&context, &args, true),
         Command::Cargo(args) => cargo::run(&context, &args),

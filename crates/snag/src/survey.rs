@@ -13,7 +13,8 @@ use crate::output::Output;
 use snag_predict::{Analysis, Options, Progress};
 use snag_report::{Background, Findings, Report, Suppressions, Unread};
 use snag_schedule::Level;
-use snag_trace::Trace;
+use snag_trace::globals::{self, Global};
+use snag_trace::{Op, Trace};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -28,6 +29,8 @@ pub struct Job<'a> {
     pub one_by_one: bool,
     /// What to leave out.
     pub suppressions: Option<Suppressions>,
+    /// What missing methods could reach beside what the traces say.
+    pub globals: Vec<Global>,
 }
 
 /// Why a trace is not in the report.
@@ -96,6 +99,7 @@ fn one(context: &Context, job: &Job, path: &Path, found: &mut bool, report: &mut
     let started = Instant::now();
     let read = Source::open(context, path, None).and_then(|source| source.read_noting(context));
     let (mut trace, whole) = read.map_err(Stop::Trace)?;
+    globals::declare(&mut trace, &job.globals).map_err(refuse)?;
     let recording = Recording::read(path, &mut trace);
     let background = recording.as_ref().map(|recording| recording as &dyn Background);
     level_fits(job.options.level, &trace).map_err(refuse)?;
@@ -118,7 +122,9 @@ fn analyse(context: &Context, trace: &Trace, job: &Job, budget: Option<Duration>
         false => snag_predict::analyse(trace, &options, &bars as &dyn Progress),
         true => {
             let mut all = Analysis::default();
-            for &engine in &job.options.engines {
+            // On a trace without missing methods engines that are about these do what mc does.
+            let missing = trace.events.ops().contains(&Op::MethodBegin);
+            for &engine in job.options.engines.iter().filter(|engine| missing || !engine.is_about_missing()) {
                 forget_peak_memory();
                 let options = Options { engines: vec![engine], ..options.clone() };
                 let mut one = snag_predict::analyse(trace, &options, &bars as &dyn Progress);

@@ -8,7 +8,7 @@
 
 use crate::ids::*;
 use crate::op::{Op, Ops};
-use crate::tables::Variable;
+use crate::tables::{Object, Variable};
 use crate::trace::Trace;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -112,6 +112,41 @@ impl Cells {
         Some(if bytes == 8 { shifted } else { shifted & ((1 << (8 * bytes)) - 1) })
     }
 
+    /// The cells of a trace that was made from this one's by adding accesses to single cells, wherever these lie and
+    /// whether they are allocated or not: of each event of the other trace its number here, or the cell it accesses.
+    pub fn with_accesses(&self, events: &[Result<usize, usize>], ops: Ops) -> Cells {
+        // Without a map cell n is variable n, and the added accesses have that as their target.
+        let Some(map) = &self.map else { return Cells { count: self.count, ops, map: None } };
+        let old = &map.span;
+        let mut number = vec![0; old.len()];
+        for (new, event) in events.iter().enumerate() {
+            if let Ok(index) = *event {
+                number[index] = new as u32;
+            }
+        }
+        // An allocation is 1 + the number of its event.
+        let renumbered = |code: &u32| if *code == NO_ALLOCATION { 0 } else { number[*code as usize - 1] + 1 };
+        let mut map = Map {
+            span: Vec::with_capacity(events.len()),
+            spans: map.spans.clone(),
+            extent: map.extent.clone(),
+            allocation: map.allocation.iter().map(renumbered).collect(),
+            allocation_of_span: map.allocation_of_span.iter().map(renumbered).collect(),
+        };
+        let mut single: HashMap<usize, u32> = HashMap::new();
+        for event in events {
+            map.span.push(match *event {
+                Ok(index) => old[index],
+                Err(cell) => *single.entry(cell).or_insert_with(|| {
+                    map.spans.push((cell as u32, 1));
+                    map.allocation_of_span.push(NO_ALLOCATION);
+                    map.spans.len() as u32 - 1
+                }),
+            });
+        }
+        Cells { count: self.count, ops, map: Some(map) }
+    }
+
     fn cut(trace: &Trace) -> Cells {
         // A region is memory with one identity: an allocation (1 + its event) or all the rest.
         // Named variables are regions' inhabitants with the address of their id and no size.
@@ -164,7 +199,7 @@ impl Cells {
                 };
             }
         }
-        Map::number(places, span)
+        Map::number(places, span, &reach_cuts(trace))
     }
 }
 
@@ -185,7 +220,7 @@ enum Extent {
 
 impl Map {
     /// Numbers the cells region by region, so that every place is a run of cells.
-    fn number(places: Vec<Place>, span: Vec<u32>) -> Cells {
+    fn number(places: Vec<Place>, span: Vec<u32>, cuts: &[u64]) -> Cells {
         let mut by_region: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (i, place) in places.iter().enumerate() {
             by_region.entry(place.region).or_default().push(i);
@@ -208,7 +243,7 @@ impl Map {
                 }
             }
             let bytes_start = extent.len();
-            cut_ranges(&mut bytes, &mut extent);
+            cut_ranges(&mut bytes, cuts, &mut extent);
             for &i in &members {
                 let Extent::Bytes(address, size) = places[i].extent else { continue };
                 if !places[i].whole_region {
@@ -238,13 +273,37 @@ impl Map {
     }
 }
 
+/// Where the ranges that missing methods could reach begin and end, ascending: no cell is reached in part.
+fn reach_cuts(trace: &Trace) -> Vec<u64> {
+    let mut known = vec![false; trace.tables.variable_count()];
+    let mut cuts = Vec::new();
+    for reach in 0..trace.tables.reach_count() {
+        for &object in trace.tables.reach_objects(ReachId::new(reach)) {
+            if let Object::Variable(id) = object
+                && !std::mem::replace(&mut known[id.index()], true)
+                && let Variable::Range { address, size } = trace.tables.variable(id)
+            {
+                cuts.push(address);
+                cuts.extend((address + (size - 1)).checked_add(1));
+            }
+        }
+    }
+    cuts.sort_unstable();
+    cuts.dedup();
+    cuts
+}
+
 /// Appends the pieces into which ranges (first and last byte) cut one another, in order of address.
-fn cut_ranges(ranges: &mut Vec<(u64, u64)>, pieces: &mut Vec<(u64, u64)>) {
+fn cut_ranges(ranges: &mut Vec<(u64, u64)>, cuts: &[u64], pieces: &mut Vec<(u64, u64)>) {
     ranges.sort_unstable();
     ranges.dedup();
     // Starting points of pieces, and where covered stretches end.
     let mut starts: Vec<u64> = ranges.iter().map(|r| r.0).collect();
     starts.extend(ranges.iter().filter_map(|r| r.1.checked_add(1)));
+    let first = ranges.first().map_or(0, |r| r.0);
+    let last = ranges.iter().map(|r| r.1).max().unwrap_or(0);
+    let from = cuts.partition_point(|&cut| cut < first);
+    starts.extend(cuts[from..].iter().take_while(|&&cut| cut <= last));
     starts.sort_unstable();
     starts.dedup();
     let mut next = 0;

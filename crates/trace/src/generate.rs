@@ -41,6 +41,11 @@ pub struct Shape {
     pub values: bool,
     /// Share of reads that a branch follows.
     pub branches: f64,
+    /// Number of variables that nothing protects.
+    pub racy_variables: usize,
+    /// Marks tell which method does what: sections are entered and left, threads forked and joined, and work is done
+    /// by methods.
+    pub calls: bool,
     /// Everything random comes from this.
     pub seed: u64,
 }
@@ -60,6 +65,8 @@ impl Default for Shape {
             locations: 500,
             values: false,
             branches: 0.0,
+            racy_variables: RACY,
+            calls: false,
             seed: 1,
         }
     }
@@ -78,6 +85,8 @@ pub struct Generator {
     left: Vec<usize>,
     owner: Vec<Option<u32>>,
     memory: Vec<i64>,
+    /// The method that does the work of each thread.
+    working: Vec<Option<usize>>,
     named: bool,
 }
 
@@ -90,10 +99,17 @@ enum Phase {
 }
 
 const BLOCK: usize = 1 << 16;
-/// Variables that nothing protects.
+/// Variables that nothing protects, unless told otherwise.
 const RACY: usize = 8;
-/// Locations that accesses to them come from.
+/// Locations that accesses to them come from; if there are more of them, each has three of its own.
 const RACY_LOCATIONS: usize = 6;
+/// Methods that enter sections, and as many that leave them.
+const ENTERING: usize = 8;
+/// Methods that do the rest.
+const WORKING: usize = 40;
+/// Methods that fork and join.
+const STARTING: usize = 2 * ENTERING + WORKING;
+const FINISHING: usize = STARTING + 1;
 
 impl Generator {
     /// Generates a trace of this shape.
@@ -103,6 +119,7 @@ impl Generator {
             section: shape.section.max(1),
             locations: shape.locations.max(1),
             variables: shape.variables.max(shape.locks),
+            racy_variables: shape.racy_variables.max(1),
             ..shape
         };
         Generator {
@@ -112,7 +129,8 @@ impl Generator {
             held: vec![Vec::new(); shape.threads],
             left: vec![0; shape.threads],
             owner: vec![None; shape.locks],
-            memory: vec![0; shape.variables + RACY + shape.threads * shape.local_variables],
+            memory: vec![0; shape.variables + shape.racy_variables + shape.threads * shape.local_variables],
+            working: vec![None; shape.threads],
             named: false,
             shape,
         }
@@ -130,7 +148,7 @@ impl Generator {
         for v in 0..self.shape.variables {
             tables.variable_named(&format!("V{v}"));
         }
-        for v in 0..RACY {
+        for v in 0..self.shape.racy_variables {
             tables.variable_named(&format!("racy{v}"));
         }
         for t in 0..self.shape.threads {
@@ -141,8 +159,46 @@ impl Generator {
         for l in 0..self.shape.locations {
             tables.location(&format!("C{}.java:{}", l % 37, l));
         }
-        for l in 0..RACY_LOCATIONS {
+        for l in 0..self.racy_locations() {
             tables.location(&format!("Racy.java:{l}"));
+        }
+        if self.shape.calls {
+            let enter = (0..ENTERING).map(|m| format!("Lock{m}.enter"));
+            let leave = (0..ENTERING).map(|m| format!("Lock{m}.leave"));
+            let work = (0..WORKING).map(|m| format!("Worker{}.work{}", m % 5, m / 5));
+            let threads = ["Pool.start", "Pool.finish"].map(str::to_owned);
+            for method in enter.chain(leave).chain(work).chain(threads) {
+                tables.intern(Space::Text, &format!("begin({method})"));
+                tables.intern(Space::Text, &format!("end({method})"));
+            }
+        }
+    }
+
+    fn racy_locations(&self) -> usize {
+        if self.shape.racy_variables <= RACY { RACY_LOCATIONS } else { 3 * self.shape.racy_variables }
+    }
+
+    /// A method begins or ends.
+    fn mark(&mut self, events: &mut Events, thread: usize, method: usize, ends: bool) {
+        if self.shape.calls {
+            self.produced += 1;
+            let text = 2 * method + ends as usize;
+            events.push_plain(ThreadId::new(thread), Op::Mark, text as u32, LocId::NONE);
+        }
+    }
+
+    /// The method that does the work of a thread begins, or another one.
+    fn begin_work(&mut self, events: &mut Events, thread: usize) {
+        if self.shape.calls {
+            let method = 2 * ENTERING + self.random.below(WORKING);
+            self.working[thread] = Some(method);
+            self.mark(events, thread, method, false);
+        }
+    }
+
+    fn end_work(&mut self, events: &mut Events, thread: usize) {
+        if let Some(method) = self.working[thread].take() {
+            self.mark(events, thread, method, true);
         }
     }
 
@@ -180,9 +236,11 @@ impl Generator {
         let read = self.random.chance(self.shape.reads);
         let op = if read { Op::Read } else { Op::Write };
         if self.random.chance(self.shape.racy) {
-            let variable = self.shape.variables + self.random.below(RACY);
-            let location = self.shape.locations + self.random.below(RACY_LOCATIONS);
-            return self.push(events, thread, op, variable as u32, location as u32);
+            let racy = self.random.below(self.shape.racy_variables);
+            let own = if self.shape.racy_variables <= RACY { 0 } else { 3 * racy };
+            let places = if own == 0 && self.shape.racy_variables <= RACY { RACY_LOCATIONS } else { 3 };
+            let location = self.shape.locations + own + self.random.below(places);
+            return self.push(events, thread, op, (self.shape.variables + racy) as u32, location as u32);
         }
         let variable = match self.held[thread].last() {
             Some(&lock) => {
@@ -191,7 +249,7 @@ impl Generator {
             }
             None if self.shape.local_variables == 0 => return,
             None => {
-                let local = self.shape.variables + RACY + thread * self.shape.local_variables;
+                let local = self.shape.variables + self.shape.racy_variables + thread * self.shape.local_variables;
                 local + self.random.below(self.shape.local_variables)
             }
         };
@@ -211,7 +269,11 @@ impl Generator {
             self.owner[lock] = Some(thread as u32);
             self.held[thread].push(lock as u32);
             let location = self.location(lock);
+            self.end_work(events, thread);
+            self.mark(events, thread, lock % ENTERING, false);
             self.push(events, thread, Op::Acquire, lock as u32, location);
+            self.mark(events, thread, lock % ENTERING, true);
+            self.begin_work(events, thread);
         }
         self.left[thread] = 1 + self.random.below(2 * self.shape.section - 1);
     }
@@ -220,7 +282,12 @@ impl Generator {
         if let Some(lock) = self.held[thread].pop() {
             self.owner[lock as usize] = None;
             let location = self.location(lock as usize);
+            self.end_work(events, thread);
+            let method = ENTERING + lock as usize % ENTERING;
+            self.mark(events, thread, method, false);
             self.push(events, thread, Op::Release, lock, location);
+            self.mark(events, thread, method, true);
+            self.begin_work(events, thread);
         }
         self.left[thread] = 1 + self.random.below(2 * self.shape.section - 1);
     }
@@ -251,7 +318,9 @@ impl BlockReader for Generator {
             match self.phase {
                 Phase::Fork => {
                     for child in 1..self.shape.threads {
+                        self.mark(events, 0, STARTING, false);
                         self.push(events, 0, Op::Fork, child as u32, 0);
+                        self.mark(events, 0, STARTING, true);
                     }
                     self.phase = Phase::Run;
                 }
@@ -263,8 +332,11 @@ impl BlockReader for Generator {
                             self.release(events, thread);
                         }
                     }
+                    (0..self.shape.threads).for_each(|thread| self.end_work(events, thread));
                     for child in 1..self.shape.threads {
+                        self.mark(events, 0, FINISHING, false);
                         self.push(events, 0, Op::Join, child as u32, 0);
+                        self.mark(events, 0, FINISHING, true);
                     }
                     self.phase = Phase::Done;
                 }
@@ -318,8 +390,12 @@ mod tests {
         for seed in 0..20 {
             for threads in [1, 2, 9] {
                 let shape = Shape { events: 3000, threads, seed, racy: 0.1, nesting: 3, ..Shape::default() };
-                let trace = generate(Shape { values: seed % 2 == 0, branches: 0.3, ..shape });
+                let trace = generate(Shape { values: seed % 2 == 0, branches: 0.3, ..shape.clone() });
                 assert!(trace.len().abs_diff(3000) < 200, "{}", trace.len());
+                let called = generate(Shape { calls: true, racy_variables: 20, ..shape });
+                assert!(called.len().abs_diff(3000) < 200, "{}", called.len());
+                let calls = crate::calls::Calls::marked(&called);
+                assert!(calls.all.len() > 100 && calls.all.iter().all(|call| call.end.is_some()));
             }
         }
     }

@@ -6,6 +6,7 @@
 //! eleven bytes an event. Whatever is read passes the [`Validator`]: nothing
 //! above this crate ever sees a trace that breaks the rules of the model.
 
+pub mod calls;
 pub mod cells;
 pub mod compression;
 pub mod error;
@@ -13,12 +14,15 @@ pub mod events;
 pub mod exercise;
 pub mod expr;
 pub mod generate;
+pub mod globals;
 pub mod ids;
 pub mod lines;
 pub mod names;
 mod narrow;
 pub mod op;
 pub mod open;
+pub mod punch;
+mod reaches;
 pub mod reader;
 mod scan;
 pub mod snag_format;

@@ -2,6 +2,7 @@
 
 use crate::ids::*;
 use crate::names::{Key, Names};
+use crate::reaches::Reaches;
 use std::collections::HashMap;
 
 /// The kinds of names, each with ids of its own.
@@ -61,6 +62,9 @@ pub enum Object {
     Variable(VarId),
     Lock(LockId),
     Thread(ThreadId),
+    Condition(CondId),
+    Semaphore(SemId),
+    Barrier(BarrierId),
 }
 
 /// What a trace states beside its events.
@@ -95,8 +99,7 @@ pub struct Tables {
     /// Variable of each name, parallel to [`Space::VariableName`].
     named: Vec<VarId>,
     ranges: HashMap<(u64, u64), VarId>,
-    reaches: Vec<Vec<Object>>,
-    reach_ids: HashMap<Vec<Object>, ReachId>,
+    reaches: Reaches,
     /// What the trace declares.
     pub declarations: Declarations,
     /// Comment and blank lines: number of the event they stand before, text.
@@ -121,8 +124,7 @@ impl Tables {
             variables: Vec::new(),
             named: Vec::new(),
             ranges: HashMap::new(),
-            reaches: Vec::new(),
-            reach_ids: HashMap::new(),
+            reaches: Reaches::default(),
             declarations: Declarations::default(),
             comments: Vec::new(),
             layout: Layout::default(),
@@ -226,23 +228,22 @@ impl Tables {
     /// The set of objects a missing method could reach, added if new. The order
     /// is kept as given.
     pub fn reach(&mut self, objects: Vec<Object>) -> ReachId {
-        if let Some(&id) = self.reach_ids.get(&objects) {
-            return id;
-        }
-        let id = ReachId::new(self.reaches.len());
-        self.reaches.push(objects.clone());
-        self.reach_ids.insert(objects, id);
-        id
+        self.reaches.intern(&objects)
     }
 
     /// The objects of a reach set.
     pub fn reach_objects(&self, id: ReachId) -> &[Object] {
-        &self.reaches[id.index()]
+        self.reaches.get(id)
     }
 
     /// How many reach sets there are.
     pub fn reach_count(&self) -> usize {
         self.reaches.len()
+    }
+
+    /// How many names and variables there are.
+    pub(crate) fn name_count(&self) -> usize {
+        self.names.iter().map(Names::len).sum::<usize>() + self.variables.len()
     }
 
     /// How many threads are named.

@@ -18,6 +18,7 @@ mod spelling;
 mod write;
 
 pub use read::TextReader;
+pub(crate) use read::object;
 pub use spelling::{is_bare, spelled};
 pub use write::TextWriter;
 pub(crate) use write::takes_aux;

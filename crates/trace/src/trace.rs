@@ -28,6 +28,20 @@ impl Trace {
         self.events.get(id.index())
     }
 
+    /// The trace as if no method were missing: their begins and ends are marks. Every event keeps its number.
+    pub fn without_missing(&self) -> Trace {
+        let mut trace = Trace { tables: self.tables.clone(), events: Events::new() };
+        for mut event in self.events.iter() {
+            if matches!(event.op, Op::MethodBegin | Op::MethodEnd) {
+                let text = format!("{} {}", event.op.word(), self.target_text(&event));
+                event.target = trace.tables.intern(Space::Text, &text);
+                (event.op, event.aux) = (Op::Mark, 0);
+            }
+            trace.events.push(event);
+        }
+        trace
+    }
+
     /// Thread of an event.
     #[inline]
     pub fn thread_of(&self, id: EventId) -> ThreadId {

@@ -135,8 +135,8 @@ impl<'t> Pass<'t> {
         let event = self.trace.events.get(number);
         let time = number as Time + 1;
         if self.has_methods {
-            self.cause_sync.enter_event(&mut self.causes, 2 * slot, &event);
-            self.must_sync.enter_event(&mut self.order, slot, &event);
+            self.cause_sync.enter_event(&mut self.causes, 2 * slot, number);
+            self.must_sync.enter_event(&mut self.order, slot, number);
             self.learned(slot);
         }
         match op {
@@ -165,8 +165,8 @@ impl<'t> Pass<'t> {
             }
         }
         if self.has_methods {
-            self.cause_sync.leave_event(&mut self.causes, 2 * slot, time, &event);
-            self.must_sync.leave_event(&mut self.order, slot, time, &event);
+            self.cause_sync.leave_event(&mut self.causes, 2 * slot, time);
+            self.must_sync.leave_event(&mut self.order, slot, time);
             self.published[slot as usize] = time;
         }
     }
@@ -205,8 +205,8 @@ impl<'t> Pass<'t> {
         self.now = number as Time + 1;
         if self.accesses_synchronise {
             let event = self.trace.events.get(number);
-            self.cause_sync.enter_event(&mut self.causes, 2 * slot, &event);
-            self.must_sync.enter_event(&mut self.order, slot, &event);
+            self.cause_sync.enter_event(&mut self.causes, 2 * slot, number);
+            self.must_sync.enter_event(&mut self.order, slot, number);
             if self.cause_sync.orders_accesses() {
                 self.cause_sync.before_touch(&mut self.causes, 2 * slot, number, self.cells);
                 self.must_sync.before_touch(&mut self.order, slot, number, self.cells);
@@ -237,8 +237,8 @@ impl<'t> Pass<'t> {
                 self.must_sync.after_access(&mut self.order, slot, time, &event, cell);
             }
         }
-        self.cause_sync.leave_event(&mut self.causes, 2 * slot, time, &event);
-        self.must_sync.leave_event(&mut self.order, slot, time, &event);
+        self.cause_sync.leave_event(&mut self.causes, 2 * slot, time);
+        self.must_sync.leave_event(&mut self.order, slot, time);
         self.published[slot as usize] = time;
     }
 

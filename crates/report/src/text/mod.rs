@@ -45,7 +45,7 @@ impl<W: Write> Text<W> {
 impl<W: Write> Report for Text<W> {
     fn trace(&mut self, findings: &Findings) -> io::Result<()> {
         let Findings { path, trace, analysis, suppressed, background } = *findings;
-        let mut writer = TraceText { out: &mut self.out, style: &self.style, trace, background };
+        let mut writer = TraceText { out: &mut self.out, style: &self.style, trace, analysis, background };
         if self.style.headings {
             writeln!(writer.out, "{}\n", self.style.bold(format_args!("== {} ==", words::clean(path))))?;
         }
@@ -86,16 +86,17 @@ struct TraceText<'a, W> {
     out: &'a mut W,
     style: &'a Style,
     trace: &'a Trace,
+    analysis: &'a Analysis,
     background: Option<&'a dyn Background>,
 }
 
 impl<W: Write> TraceText<'_, W> {
     fn race(&mut self, number: u64, race: &Race) -> io::Result<()> {
-        let headline = race_headline(self.trace, race.first, race.second);
+        let headline = race_headline(self.trace, self.analysis, race);
         self.headline(&format!("R{number}"), &headline)?;
         self.accesses(race.first, race.second, &race.locks_first, &race.locks_second)?;
         self.stacks([race.first, race.second])?;
-        self.line(&guarantee(race.engine.name(), race.level.word()))?;
+        self.line(&guarantee(self.analysis, race.engine, race.level.word()))?;
         self.line(&pair_count(race.count))?;
         let goal = race_goal(self.trace, race);
         self.witness(&race.witness, &goal, |_| "race".to_owned())
@@ -108,7 +109,7 @@ impl<W: Write> TraceText<'_, W> {
         for (&event, holders) in deadlock.pending.iter().zip(&holders) {
             self.line(&waiting(trace, event, holders))?;
         }
-        self.line(&guarantee(deadlock.engine.name(), deadlock.level.word()))?;
+        self.line(&guarantee(self.analysis, deadlock.engine, deadlock.level.word()))?;
         let goal = deadlock_goal(trace, deadlock, &holders);
         self.witness(&deadlock.witness, &goal, |_| "waits".to_owned())
     }
@@ -193,6 +194,10 @@ impl<W: Write> TraceText<'_, W> {
             let text = incomplete_line(report, analysis);
             writeln!(self.out, "{}", self.style.warn(format_args!("{text}")))?;
         }
+        if analysis.ignores_missing(report.engine) {
+            let text = ignoring_line(report);
+            writeln!(self.out, "{}", self.style.warn(format_args!("{text}")))?;
+        }
         if let Some(text) = unproved_line(report, analysis).filter(|_| !suppressed) {
             writeln!(self.out, "{text}")?;
         }
@@ -201,8 +206,14 @@ impl<W: Write> TraceText<'_, W> {
 }
 
 /// The pair in one line.
-pub(crate) fn race_headline(trace: &Trace, first: EventId, second: EventId) -> String {
-    format!("data race on {}: {}", contended(trace, first, second), both(trace, first, second))
+pub(crate) fn race_headline(trace: &Trace, analysis: &Analysis, race: &Race) -> String {
+    let what = if analysis.ignores_missing(race.engine) { "possible race" } else { "data race" };
+    format!("{what} on {}", pair(trace, race.first, race.second))
+}
+
+/// What two accesses touch, and both of them.
+pub(crate) fn pair(trace: &Trace, first: EventId, second: EventId) -> String {
+    format!("{}: {}", contended(trace, first, second), both(trace, first, second))
 }
 
 /// The same for a pair that was not proved.
@@ -251,7 +262,14 @@ fn lock(trace: &Trace, event: EventId) -> String {
 }
 
 /// What the reader may rely on.
-pub(crate) fn guarantee(engine: &str, level: &str) -> String {
+pub(crate) fn guarantee(analysis: &Analysis, engine: Engine, level: &str) -> String {
+    let ignores = analysis.ignores_missing(engine);
+    let engine = engine.name();
+    if ignores {
+        return format!(
+            "found by {engine}, NOT proved: missing methods were ignored (--ignore-missing), also by the checker (level {level})"
+        );
+    }
     format!("found by {engine}, proved: the checker accepted the schedule below (level {level})")
 }
 
@@ -313,7 +331,11 @@ pub(crate) fn summary_line(trace: &Trace, report: &EngineReport, analysis: &Anal
     let races = analysis.races.iter().filter(|race| race.engine == report.engine).count() as u64;
     let deadlocks = analysis.deadlocks.iter().filter(|deadlock| deadlock.engine == report.engine).count() as u64;
     let candidates = analysis.candidates.iter().filter(|pair| pair.engine == report.engine).count() as u64;
-    let noun = if report.beyond.is_some() { "further race" } else { "race" };
+    let noun = match (analysis.ignores_missing(report.engine), report.beyond.is_some()) {
+        (true, _) => "possible race",
+        (false, true) => "further race",
+        (false, false) => "race",
+    };
     let mut found = if races == 0 { format!("no {noun}s") } else { counted(races, noun) };
     for (number, noun) in [(deadlocks, "deadlock"), (candidates, "candidate")] {
         if number > 0 {
@@ -345,6 +367,11 @@ fn unproved_line(report: &EngineReport, analysis: &Analysis) -> Option<String> {
     let unproved = report.location_pairs.saturating_sub((races + candidates) as u64);
     let (pairs, them) = (counted(unproved, "location pair"), if unproved == 1 { "it" } else { "them" });
     (unproved > 0).then(|| format!("{}: {pairs} not proved; --candidates lists {them}", report.engine.name()))
+}
+
+/// Said of an engine that was told to ignore missing methods.
+pub(crate) fn ignoring_line(report: &EngineReport) -> String {
+    format!("{}: missing methods were ignored, so what it reports may be impossible", report.engine.name())
 }
 
 /// Said of an engine that was cut short, with what it has left open.

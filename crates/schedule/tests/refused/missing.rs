@@ -43,6 +43,7 @@ fn every_kind_of_touch_keeps_its_order_with_a_missing_method() {
         (&[], "B atomic-write x"),
         (&[], "B rmw x"),
         (&["B alloc x"], "B free x"),
+        (&[], "B alloc x"),
         (&[], "B acquire l"),
         (&["B acquire l"], "B release l"),
         (&[], "B read-acquire l"),
@@ -71,9 +72,7 @@ fn every_kind_of_touch_keeps_its_order_with_a_missing_method() {
 
 #[test]
 fn what_touches_nothing_is_not_ordered_with_a_missing_method() {
-    for free in
-        ["B write y", "B alloc x", "B sem-post l", "B notify x", "B acquire x", "B fork E", "B begin", "B branch"]
-    {
+    for free in ["B write y", "B sem-post l", "B notify x", "B acquire x", "B fork E", "B begin", "B branch"] {
         let trace = numbered([&"A method-begin m x,lock:l,thread:D", &"A method-end m", &free]);
         accepted(feasible(&trace, &[2, 0], Writer));
     }

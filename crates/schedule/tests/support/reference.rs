@@ -7,7 +7,7 @@
 use snag_schedule::Level;
 use snag_trace::events::Event;
 use snag_trace::tables::Object;
-use snag_trace::{BarrierId, LockId, Op, ReachId, SemId, ThreadId, Trace, VarId, Variable};
+use snag_trace::{BarrierId, CondId, LockId, Op, ReachId, SemId, ThreadId, Trace, VarId, Variable};
 use std::collections::HashMap;
 
 /// One byte of memory or one named variable, in one life: 0 or 1 + the event that allocated it.
@@ -268,16 +268,37 @@ impl<'t> Reference<'t> {
         }
     }
 
-    fn touches(&self, e: usize) -> Option<Object> {
+    fn touches(&self, e: usize) -> Vec<Object> {
         let event = &self.events[e];
-        match event.op {
-            Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => Some(Object::Lock(LockId(event.target))),
-            Op::WaitBegin | Op::WaitEnd => Some(Object::Lock(LockId(event.aux))),
-            Op::Fork | Op::Join => Some(Object::Thread(ThreadId(event.target))),
-            Op::Begin | Op::End => Some(Object::Thread(event.thread)),
-            op if op.touches_memory() => Some(Object::Variable(VarId(event.target))),
-            _ => None,
+        let (target, aux) = (event.target, event.aux);
+        let mut all = match event.op {
+            Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => vec![Object::Lock(LockId(target))],
+            Op::WaitBegin | Op::WaitEnd => vec![Object::Lock(LockId(aux)), Object::Condition(CondId(target))],
+            Op::Wake | Op::Notify | Op::NotifyAll => vec![Object::Condition(CondId(target))],
+            Op::SemPost | Op::SemWait => vec![Object::Semaphore(SemId(target))],
+            Op::BarrierEnter | Op::BarrierLeave => vec![Object::Barrier(BarrierId(target))],
+            Op::Fork | Op::Join => vec![Object::Thread(ThreadId(target))],
+            op if op.touches_memory() || op == Op::Alloc => vec![Object::Variable(VarId(target))],
+            _ => vec![],
+        };
+        let own = |other: &usize| self.events[*other].thread == event.thread;
+        let first_or_last = !(0..e).any(|o| own(&o)) || !(e + 1..self.events.len()).any(|o| own(&o));
+        if first_or_last || matches!(event.op, Op::Begin | Op::End) {
+            all.push(Object::Thread(event.thread));
         }
+        all
+    }
+
+    /// Whether a call could reach something that an event touches.
+    fn reached(&self, begin: usize, e: usize) -> bool {
+        let overlaps = |&touched: &Object| self.reach(begin).iter().any(|&object| self.overlap(object, touched));
+        self.touches(e).iter().any(overlaps)
+    }
+
+    /// Whether an event of another thread happens while a call that could reach what it touches is open.
+    fn disturbs(&self, begin: usize, e: usize) -> bool {
+        let over = (begin..e).any(|end| self.events[end].op == Op::MethodEnd && self.calls(end).last() == Some(&begin));
+        begin < e && !over && self.events[begin].thread != self.events[e].thread && self.reached(begin, e)
     }
 
     /// Whether rule 3 keeps two events in order.
@@ -285,13 +306,11 @@ impl<'t> Reference<'t> {
         let common = |m: usize, n: usize| {
             self.reach(m).iter().any(|&object| self.reach(n).iter().any(|&other| self.overlap(object, other)))
         };
-        let reached = |m: usize, e: usize| {
-            self.touches(e).is_some_and(|touched| self.reach(m).iter().any(|&object| self.overlap(object, touched)))
-        };
         let (calls_a, calls_b) = (self.calls(a), self.calls(b));
         calls_a.iter().any(|&m| calls_b.iter().any(|&n| common(m, n)))
-            || calls_a.iter().any(|&m| reached(m, b))
-            || calls_b.iter().any(|&m| reached(m, a))
+            || calls_a.iter().any(|&m| self.reached(m, b))
+            || calls_b.iter().any(|&m| self.reached(m, a))
+            || (0..a).any(|m| self.events[m].op == Op::MethodBegin && self.disturbs(m, a) && self.disturbs(m, b))
     }
 
     fn missing_methods(&self) -> bool {
@@ -346,16 +365,41 @@ impl<'t> Reference<'t> {
         }
     }
 
+    /// Whether code that was not observed may have written a place at a begin or end.
+    fn may_access(&self, e: usize, place: Place) -> bool {
+        if !matches!(self.events[e].op, Op::MethodBegin | Op::MethodEnd) {
+            return false;
+        }
+        let begin = *self.calls(e).last().unwrap();
+        self.reach(begin).iter().any(|&object| match (object, place) {
+            (Object::Variable(variable), Place::Name(_, name)) => variable.0 == name,
+            (Object::Variable(variable), Place::Byte(_, byte)) => {
+                self.range(variable.0).is_some_and(|(first, last)| first <= byte && byte <= last)
+            }
+            _ => false,
+        })
+    }
+
+    /// The places that a missing call may read at its begin, as far as the trace accesses them.
+    fn hidden_places(&self, begin: usize) -> Vec<Place> {
+        let accesses = (0..self.events.len()).filter(|&e| self.events[e].op.is_access());
+        accesses.flat_map(|e| self.places(e)).filter(|&place| self.may_access(begin, place)).collect()
+    }
+
     /// For each position of the schedule: whether the event, if it reads, reads what it read in the trace.
     fn faithful(&self) -> Vec<bool> {
-        let writes = |e: &usize, place: &Place| self.events[*e].op.writes() && self.places(*e).contains(place);
+        let writes = |e: &usize, place: &Place| {
+            self.events[*e].op.writes() && self.places(*e).contains(place) || self.may_access(*e, *place)
+        };
         let mut faithful: Vec<bool> = Vec::new();
         for (position, &e) in self.schedule.iter().enumerate() {
-            if !self.events[e].op.reads() {
+            let begins = self.events[e].op == Op::MethodBegin;
+            if !self.events[e].op.reads() && !begins {
                 faithful.push(true);
                 continue;
             }
-            let same = self.places(e).into_iter().all(|place| {
+            let places = if begins { self.hidden_places(e) } else { self.places(e) };
+            let same = places.into_iter().all(|place| {
                 let seen = (0..e).rev().find(|other| writes(other, &place));
                 let found = (0..position).rev().find(|&p| writes(&self.schedule[p], &place));
                 // Its thread has read something else, before it or in the same event.
@@ -364,7 +408,7 @@ impl<'t> Reference<'t> {
                     (0..=found).any(|p| self.events[self.schedule[p]].thread == thread && !faithful[p])
                 });
                 let found = found.map(|found| self.schedule[found]);
-                let value = self.read_value(e, place);
+                let value = if begins { self.left(seen, place) } else { self.read_value(e, place) };
                 let explained = value.is_some() && value == self.left(seen, place);
                 let equal = self.level != Level::Writer && explained && value == self.left(found, place);
                 !unknown && (seen == found || equal)
@@ -376,11 +420,15 @@ impl<'t> Reference<'t> {
 
     fn reads(&self) -> bool {
         let faithful = self.faithful();
-        self.schedule.iter().enumerate().filter(|(_, e)| self.events[**e].op.reads()).all(|(position, &e)| {
+        let reads = |op: Op| op.reads() || op == Op::MethodBegin;
+        self.schedule.iter().enumerate().filter(|(_, e)| reads(self.events[**e].op)).all(|(position, &e)| {
             let own = |other: &&usize| self.events[**other].thread == self.events[e].thread;
             let mut later = self.schedule[position + 1..].iter().filter(own);
-            let kept = if self.level == Level::Control {
-                later.any(|&other| matches!(self.events[other].op, Op::Branch | Op::MethodBegin))
+            let depends = |other: usize| self.events[other].op == Op::Branch || !self.calls(other).is_empty();
+            let kept = if self.events[e].op == Op::MethodBegin {
+                true
+            } else if self.level == Level::Control {
+                later.any(|&other| depends(other)) || self.to_come.iter().any(|other| own(&other) && depends(*other))
             } else {
                 let joined = |&other: &usize| {
                     self.events[other].op == Op::Join && self.events[other].target == self.events[e].thread.0

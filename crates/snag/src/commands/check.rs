@@ -86,6 +86,14 @@ pub struct Analysis {
     /// Who answers the questions of the engine mc; z3 needs a build with '--features z3' and is much slower
     #[arg(long, value_name = "SOLVER", default_value = "own", value_parser = solver_parser())]
     solver: Backend,
+    /// Engines other than rdit and sb take the trace as if no method were missing, to show what that does: what they
+    /// then report may be impossible, and is labelled so
+    #[arg(long)]
+    ignore_missing: bool,
+    /// A missing method that could also reach this (a variable, lock:NAME, thread:NAME, ...) whatever its arguments; may
+    /// be given several times
+    #[arg(long, value_name = "METHOD=OBJECT")]
+    global: Vec<String>,
     /// Print witnesses in full, event by event
     #[arg(long)]
     full: bool,
@@ -104,7 +112,7 @@ enum Format {
 }
 
 /// Engines that the interface names and that are still to come.
-const PLANNED_ENGINES: [&str; 3] = ["sb", "rdit", "recipe"];
+const PLANNED_ENGINES: [&str; 1] = ["recipe"];
 
 fn engine_parser() -> impl TypedValueParser<Value = Engine> {
     let here = Engine::ALL.map(|engine| PossibleValue::new(engine.name()));
@@ -192,7 +200,8 @@ pub fn analyse(context: &Context, args: &Analysis, traces: &[PathBuf]) -> Result
     let suppressions = args.suppressions.as_deref().map(read_suppressions).transpose()?;
     let to_file = args.output.as_deref().is_some_and(|path| path != Path::new("-"));
     let style = Style { full: args.full, headings: traces.len() > 1, ..context.style(to_file) };
-    let job = Job { traces, options: options(context, args), one_by_one: false, suppressions };
+    let globals = snag_trace::globals::parse(&args.global)?;
+    let job = Job { traces, options: options(context, args), one_by_one: false, suppressions, globals };
     survey::run(context, &job, args.output.as_deref(), |out| match args.format {
         Format::Text => Box::new(Text::new(out, style)),
         Format::Json => Box::new(Json::new(out)),
@@ -221,6 +230,7 @@ fn options(context: &Context, args: &Analysis) -> Options {
         max_races: args.max_races,
         solver: args.solver,
         jobs: context.jobs,
+        ignore_missing: args.ignore_missing,
         prove: true,
     }
 }

@@ -1,5 +1,6 @@
 //! `snag compare`: every engine side by side.
 
+use crate::commands::incomplete;
 use crate::context::Context;
 use crate::failure::{Failure, Status};
 use crate::survey::{self, Job};
@@ -14,12 +15,17 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   snag compare trace.std
   snag compare --format json a.std b.std
+  snag compare --incomplete full.stx holes.stx   what holes in a trace do to each engine
 
 Exit status: 0 nothing proved, 1 an engine proved a race or deadlock, 2 error.")]
 pub struct Args {
     /// Traces to analyse; - is standard input
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<PathBuf>,
+    /// Take the first of two traces as the truth and the second as the same with holes ('snag punch'): true races, false
+    /// alarms and missed races of hb, cp and mc, which know nothing of missing methods, and of sb and rdit
+    #[arg(long)]
+    incomplete: bool,
     /// Form of the table
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
@@ -35,6 +41,14 @@ enum Format {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
+    if args.incomplete {
+        let [full, punched] = &args.traces[..] else {
+            return Err("--incomplete compares two traces: the complete one, then the one with holes"
+                .to_owned()
+                .into());
+        };
+        return incomplete::run(context, full, punched, args.format == Format::Json);
+    }
     let style = Style { headings: args.traces.len() > 1, ..context.style(false) };
     let options = Options {
         engines: Engine::ALL.into_iter().filter(|&engine| engine != Engine::Auto).collect(),
@@ -44,7 +58,7 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
         anew: true,
         ..Options::default()
     };
-    let job = Job { traces: &args.traces, options, one_by_one: true, suppressions: None };
+    let job = Job { traces: &args.traces, options, one_by_one: true, suppressions: None, globals: Vec::new() };
     survey::run(context, &job, None, |out| match args.format {
         Format::Text => Box::new(Table::new(out, style)),
         Format::Json => Box::new(Json::new(out)),

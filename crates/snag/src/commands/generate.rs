@@ -63,6 +63,12 @@ pub struct Args {
     /// Share of reads that a branch follows, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = Shape::default().branches, value_parser = share)]
     branches: f64,
+    /// Number of variables that nothing protects
+    #[arg(long, value_name = "N", default_value_t = Shape::default().racy_variables, value_parser = at_least_one)]
+    racy_variables: usize,
+    /// Mark which method does what, for 'snag punch'
+    #[arg(long)]
+    calls: bool,
     /// Everything random comes from this
     #[arg(long, value_name = "N", default_value_t = Shape::default().seed)]
     seed: u64,
@@ -94,6 +100,7 @@ fn shape(args: &Args) -> Result<Shape, String> {
     let sections = args.locks > 0 && args.nesting > 0;
     let per_thread = args.threads.saturating_mul(args.local_variables.saturating_add(1));
     let shared = args.variables.saturating_add(args.locks).saturating_add(args.locations);
+    let shared = shared.saturating_add(args.racy_variables.saturating_mul(4));
     if per_thread.saturating_add(shared) > 100_000_000 {
         return Err("more than 100 million threads, locks, variables and locations".to_owned());
     }
@@ -122,6 +129,8 @@ fn shape(args: &Args) -> Result<Shape, String> {
         locations: args.locations,
         values: args.values,
         branches: args.branches,
+        racy_variables: args.racy_variables,
+        calls: args.calls,
         seed: args.seed,
     })
 }

@@ -54,7 +54,11 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     }
     let cells = Cells::of(&trace);
     let held = held_locks(&trace, claimed_events(findings.read()?, index));
-    let judge = Judge { trace: &trace, checker: Checker::new(&trace, &cells), held };
+    // For what was found as if no method were missing.
+    let without = trace.events.ops().contains(&Op::MethodBegin).then(|| trace.without_missing());
+    let without_cells = without.as_ref().map(Cells::of);
+    let ignoring = without.as_ref().zip(without_cells.as_ref()).map(|(trace, cells)| Checker::new(trace, cells));
+    let judge = Judge { trace: &trace, checker: Checker::new(&trace, &cells), ignoring, held };
     let mut output = Output::open(None)?;
     let (mut accepted, mut rejected) = (0u64, 0u64);
     let mut closed = None;
@@ -68,11 +72,16 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
         if interrupt::interrupted() {
             return Err("interrupted before every witness was checked".to_owned());
         }
+        let ignoring = match &claim {
+            Claim::Race(race) => race.missing_ignored,
+            Claim::Deadlock(deadlock) => deadlock.missing_ignored,
+        };
         let (id, verdict) = judge.claim(claim)?;
         match verdict {
             Ok(()) => {
                 accepted += 1;
-                if context.quiet { Ok(()) } else { print(&mut output, format_args!("{id}  accepted")) }
+                let how = if ignoring { " with missing methods ignored: no proof" } else { "" };
+                if context.quiet { Ok(()) } else { print(&mut output, format_args!("{id}  accepted{how}")) }
             }
             Err(why) => {
                 rejected += 1;
@@ -143,6 +152,8 @@ impl FindingsFile {
 struct Judge<'a> {
     trace: &'a Trace,
     checker: Checker<'a>,
+    /// One that knows of no missing methods, if the trace has some.
+    ignoring: Option<Checker<'a>>,
     /// Names of the locks held at the events of all claimed races.
     held: HashMap<u32, Vec<String>>,
 }
@@ -250,12 +261,12 @@ impl Judge<'_> {
             Level::Symbolic => {
                 let diverging: Vec<EventId> = race.diverging.iter().map(|&event| EventId(event)).collect();
                 let reads: Vec<_> = race.reads.iter().map(|read| (EventId(read.event), read.value)).collect();
-                self.checker.check_race_with_values(schedule, &diverging, &reads, first, second)
+                self.checker(race.missing_ignored).check_race_with_values(schedule, &diverging, &reads, first, second)
             }
             _ if !race.diverging.is_empty() => {
                 return Err(format!("branches go the other way at level '{level}', which only 'symbolic' allows"));
             }
-            _ => self.checker.check_race(schedule, first, second, level),
+            _ => self.checker(race.missing_ignored).check_race(schedule, first, second, level),
         };
         Ok(verdict.map_err(|violation| violation.to_string()))
     }
@@ -271,7 +282,15 @@ impl Judge<'_> {
             }
         }
         let schedule = deadlock.witness.iter().map(|&event| EventId(event));
-        Ok(self.checker.check_deadlock(schedule, &pending, level).map_err(|violation| violation.to_string()))
+        Ok(self
+            .checker(deadlock.missing_ignored)
+            .check_deadlock(schedule, &pending, level)
+            .map_err(|violation| violation.to_string()))
+    }
+
+    /// Who judges a claim.
+    fn checker(&self, missing_ignored: bool) -> &Checker<'_> {
+        self.ignoring.as_ref().filter(|_| missing_ignored).unwrap_or(&self.checker)
     }
 
     fn in_range(&self, mut events: impl Iterator<Item = u32>) -> Result<(), String> {

@@ -4,7 +4,8 @@
 //! names    = layout u8
 //!            for each of the ten kinds of names, in the order of `Space`: n  n × length  the texts
 //!            n × variable     variable = 0 length text | 1 address (difference to the range before, zigzag) size
-//!            n × reach set    reach set = n × (3 × id + 0 variable, 1 lock, 2 thread)
+//!            n × reach set    reach set = n × (3 × id + 0 variable, 1 lock, 2 thread, or
+//!                             3 × 2³² + 3 × id + 0 condition, 1 semaphore, 2 barrier)
 //!            n × plain lock   n × (semaphore count)   n × (barrier parties)   n × (variable value-zigzag)
 //! comments = n × (events since the comment before, length, text)
 //! index    = n × (bytes since the block before, kind u8, events if it is a block of events)
@@ -22,6 +23,9 @@ use std::collections::HashSet;
 
 /// Most names, variables, reach sets and declarations in one block.
 const MOST_ENTRIES: usize = 1 << 20;
+/// Members of reach sets from here on are conditions, semaphores and barriers: ids have 32 bits, so that no variable,
+/// lock or thread has such a number.
+const MORE_KINDS: u64 = 3 << 32;
 /// Most members of all reach sets in one block.
 const MOST_MEMBERS: usize = 4 << 20;
 /// The writer begins a new block when one has become this long.
@@ -173,12 +177,15 @@ impl Written {
             }
             put(&mut list, objects.len() as u64);
             for object in objects {
-                let (id, kind) = match object {
-                    Object::Variable(id) => (id.0, 0),
-                    Object::Lock(id) => (id.0, 1),
-                    Object::Thread(id) => (id.0, 2),
+                let (id, kind, more) = match object {
+                    Object::Variable(id) => (id.0, 0, 0),
+                    Object::Lock(id) => (id.0, 1, 0),
+                    Object::Thread(id) => (id.0, 2, 0),
+                    Object::Condition(id) => (id.0, 0, MORE_KINDS),
+                    Object::Semaphore(id) => (id.0, 1, MORE_KINDS),
+                    Object::Barrier(id) => (id.0, 2, MORE_KINDS),
                 };
-                put(&mut list, id as u64 * 3 + kind);
+                put(&mut list, id as u64 * 3 + kind + more);
             }
             self.reaches += 1;
             *left -= 1;
@@ -442,15 +449,28 @@ fn read_reaches(input: &mut Input, left: &mut usize, tables: &mut Tables) -> Res
         let mut objects = Vec::with_capacity(count.min(input.0.len()));
         for _ in 0..count {
             let code = input.number()?;
-            let (id, kind) = (code / 3, code % 3);
-            let known = [tables.variable_count(), tables.lock_count(), tables.thread_count()][kind as usize];
+            let (code, more) = if code >= MORE_KINDS { (code - MORE_KINDS, 3) } else { (code, 0) };
+            let (id, kind) = (code / 3, code % 3 + more);
+            let space = |space| tables.names(space).len();
+            let known = match kind {
+                0 => tables.variable_count(),
+                1 => space(Space::Lock),
+                2 => space(Space::Thread),
+                3 => space(Space::Condition),
+                4 => space(Space::Semaphore),
+                _ => space(Space::Barrier),
+            };
             if id >= known as u64 {
                 return Err("a missing method could reach something that has no name yet".to_owned());
             }
+            let id = id as u32;
             objects.push(match kind {
-                0 => Object::Variable(VarId(id as u32)),
-                1 => Object::Lock(LockId(id as u32)),
-                _ => Object::Thread(ThreadId(id as u32)),
+                0 => Object::Variable(VarId(id)),
+                1 => Object::Lock(LockId(id)),
+                2 => Object::Thread(ThreadId(id)),
+                3 => Object::Condition(CondId(id)),
+                4 => Object::Semaphore(SemId(id)),
+                _ => Object::Barrier(BarrierId(id)),
             });
         }
         let before = tables.reach_count();

@@ -391,11 +391,7 @@ fn reach(rest: &mut Cursor, tables: &mut Tables) -> Parsed<ReachId> {
     let mut objects = Vec::new();
     if !rest.eat("}") {
         loop {
-            objects.push(match rest.member()? {
-                Member::Variable(place) => Object::Variable(place_id(place, tables)),
-                Member::Lock(name) => Object::Lock(LockId(tables.intern(Space::Lock, &name))),
-                Member::Thread(name) => Object::Thread(tables.thread(&name)),
-            });
+            objects.push(member(rest, tables)?);
             if rest.eat("}") {
                 break;
             }
@@ -403,4 +399,29 @@ fn reach(rest: &mut Cursor, tables: &mut Tables) -> Parsed<ReachId> {
         }
     }
     Ok(tables.reach(objects))
+}
+
+/// A member of such a set.
+fn member(rest: &mut Cursor, tables: &mut Tables) -> Parsed<Object> {
+    if let Some(name) = rest.plain_name() {
+        return Ok(Object::Variable(tables.variable_named(name)));
+    }
+    Ok(match rest.member()? {
+        Member::Variable(place) => Object::Variable(place_id(place, tables)),
+        Member::Lock(name) => Object::Lock(LockId(tables.intern(Space::Lock, &name))),
+        Member::Thread(name) => Object::Thread(tables.thread(&name)),
+        Member::Condition(name) => Object::Condition(CondId(tables.intern(Space::Condition, &name))),
+        Member::Semaphore(name) => Object::Semaphore(SemId(tables.intern(Space::Semaphore, &name))),
+        Member::Barrier(name) => Object::Barrier(BarrierId(tables.intern(Space::Barrier, &name))),
+    })
+}
+
+/// A member of such a set that stands alone.
+pub(crate) fn object(text: &str, tables: &mut Tables) -> Parsed<Object> {
+    let mut rest = Cursor::new(text);
+    let object = member(&mut rest, tables)?;
+    match rest.remainder() {
+        "" => Ok(object),
+        more => Err(format!("unexpected '{}'", shortened(more))),
+    }
 }

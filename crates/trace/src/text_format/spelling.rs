@@ -6,9 +6,13 @@ use std::borrow::Cow;
 /// Prefixes of what is not a variable in the set of a missing method.
 const LOCK: &str = "lock:";
 const THREAD: &str = "thread:";
+const CONDITION: &str = "condition:";
+const SEMAPHORE: &str = "semaphore:";
+const BARRIER: &str = "barrier:";
 
 /// Whether a name stands without quotes. It does unless it is empty, holds a blank, a control character or one of
-/// `( ) { } , = | " \`, looks like an address range (`0x`, and a colon further on), or starts with `lock:` or `thread:`.
+/// `( ) { } , = | " \`, looks like an address range (`0x`, and a colon further on), or starts as a member of a set that is no variable does
+/// (`lock:`, `thread:`, `condition:`, `semaphore:`, `barrier:`).
 pub fn is_bare(name: &str) -> bool {
     !name.is_empty() && name.chars().all(is_bare_char) && !looks_like_range(name) && !has_prefix(name)
 }
@@ -22,7 +26,12 @@ fn looks_like_range(name: &str) -> bool {
 }
 
 fn has_prefix(name: &str) -> bool {
-    name.starts_with(LOCK) || name.starts_with(THREAD)
+    [LOCK, THREAD, CONDITION, SEMAPHORE, BARRIER].iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Whether a byte is a letter, a digit or one of a few signs, none of which means anything in a name.
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$' | b'-' | b'/')
 }
 
 /// A name as it is written: bare if it can be, else in quotes with escapes.
@@ -58,10 +67,14 @@ pub(super) fn spelled_variable(variable: Variable, tables: &Tables) -> Cow<'_, s
 
 /// A member of a missing method's set as it is written.
 pub(super) fn spelled_object(object: Object, tables: &Tables) -> Cow<'_, str> {
+    let other = |prefix, space, id| Cow::Owned(format!("{prefix}{}", spelled(tables.names(space).get(id as usize))));
     match object {
         Object::Variable(id) => spelled_variable(tables.variable(id), tables),
         Object::Lock(id) => Cow::Owned(format!("{LOCK}{}", spelled(tables.lock_name(id)))),
         Object::Thread(id) => Cow::Owned(format!("{THREAD}{}", spelled(tables.thread_name(id)))),
+        Object::Condition(id) => other(CONDITION, Space::Condition, id.0),
+        Object::Semaphore(id) => other(SEMAPHORE, Space::Semaphore, id.0),
+        Object::Barrier(id) => other(BARRIER, Space::Barrier, id.0),
     }
 }
 
@@ -76,6 +89,9 @@ pub(super) enum Member<'a> {
     Variable(Place<'a>),
     Lock(Cow<'a, str>),
     Thread(Cow<'a, str>),
+    Condition(Cow<'a, str>),
+    Semaphore(Cow<'a, str>),
+    Barrier(Cow<'a, str>),
 }
 
 type Parsed<T> = Result<T, String>;
@@ -215,6 +231,20 @@ impl<'a> Cursor<'a> {
         Ok(Place::Range { address, size })
     }
 
+    /// The name of a variable that stands here without quotes, if that can be told at a glance: it consists of letters,
+    /// digits and other characters that mean nothing, and does not start like something else. Most members of
+    /// large sets are like that.
+    #[inline]
+    pub(super) fn plain_name(&mut self) -> Option<&'a str> {
+        let bytes = self.rest.as_bytes();
+        let end = bytes.iter().position(|&byte| !is_plain(byte))?;
+        // What starts with a digit may be a range; what has a colon, something else than a variable.
+        if end == 0 || bytes[0].is_ascii_digit() || !matches!(bytes[end], b',' | b'}') {
+            return None;
+        }
+        Some(self.take(end))
+    }
+
     /// A member of a missing method's set.
     pub(super) fn member(&mut self) -> Parsed<Member<'a>> {
         if self.eat(LOCK) {
@@ -222,6 +252,15 @@ impl<'a> Cursor<'a> {
         }
         if self.eat(THREAD) {
             return Ok(Member::Thread(self.name()?));
+        }
+        if self.eat(CONDITION) {
+            return Ok(Member::Condition(self.name()?));
+        }
+        if self.eat(SEMAPHORE) {
+            return Ok(Member::Semaphore(self.name()?));
+        }
+        if self.eat(BARRIER) {
+            return Ok(Member::Barrier(self.name()?));
         }
         Ok(Member::Variable(self.variable()?))
     }

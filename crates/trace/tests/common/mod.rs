@@ -155,9 +155,13 @@ pub fn random_trace(seed: u64, events: usize) -> Trace {
         let mut random = Random(seed);
         let mut objects = Vec::new();
         for _ in 0..seed * 2 {
-            objects.push(match random.below(3) {
+            let name = |space| tables.names(space).len();
+            objects.push(match random.below(6) {
                 0 => Object::Variable(VarId::new(random.below(tables.variable_count()))),
                 1 => Object::Lock(LockId::new(random.below(tables.lock_count()))),
+                2 => Object::Condition(CondId::new(random.below(name(Space::Condition)))),
+                3 => Object::Semaphore(SemId::new(random.below(name(Space::Semaphore)))),
+                4 => Object::Barrier(BarrierId::new(random.below(name(Space::Barrier)))),
                 _ => Object::Thread(ThreadId::new(random.below(tables.thread_count()))),
             });
         }
