@@ -89,7 +89,10 @@ impl<'t> Index<'t> {
             observed,
             semaphores,
         };
-        must::refine(&mut index, stop);
+        // At `symbolic` no read has to be kept.
+        if level != Level::Symbolic {
+            must::refine(&mut index, stop);
+        }
         index
     }
 
@@ -144,7 +147,7 @@ impl<'t> Index<'t> {
 
     /// The free of the block that an access touches.
     pub(crate) fn free_of(&self, access: EventId) -> Option<EventId> {
-        if self.frees.is_empty() || !self.op(access).is_access() {
+        if self.frees.is_empty() || !self.op(access).if_it_happens().is_access() {
             return None;
         }
         self.frees.get(&self.cells.block_of_event(access.index())?).copied()
