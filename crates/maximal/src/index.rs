@@ -64,17 +64,29 @@ impl<'t> Index<'t> {
         let ops = Ops::of(trace.events.ops());
         let level = match level {
             Level::Control | Level::Symbolic if !ops.any(&[Op::Branch]) => Level::Value,
-            // This engine knows no expressions; every schedule of `control` is one of `symbolic`.
+            // Queries know no expressions; every schedule of `control` is one of `symbolic`.
             Level::Symbolic => Level::Control,
             level => level,
         };
+        let mut index = Index::with_hard_order(trace, cells, level);
+        must::refine(&mut index, stop);
+        index
+    }
+
+    /// What [`crate::Recipe`] needs to know. No read has to be kept at level `symbolic`, so nothing follows from reads.
+    pub fn symbolic(trace: &'t Trace, cells: &'t Cells) -> Index<'t> {
+        Index::with_hard_order(trace, cells, Level::Symbolic)
+    }
+
+    /// The must order is the hard order at first.
+    fn with_hard_order(trace: &'t Trace, cells: &'t Cells, level: Level) -> Index<'t> {
         let threads = Threads::of(trace);
         let memory = Memory::of(trace, cells, &threads, level);
         let sections = Sections::of(trace, &threads);
         let hard = Hard::clock(trace, cells, &threads);
         let semaphores = semaphores(trace);
         let observed = observed::clock(trace, cells, &threads, &memory, &semaphores);
-        let mut index = Index {
+        Index {
             trace,
             cells,
             level,
@@ -88,12 +100,7 @@ impl<'t> Index<'t> {
             hard,
             observed,
             semaphores,
-        };
-        // At `symbolic` no read has to be kept.
-        if level != Level::Symbolic {
-            must::refine(&mut index, stop);
         }
-        index
     }
 
     /// The level at which queries are answered: without branches, `control` is `value`.

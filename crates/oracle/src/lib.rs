@@ -5,6 +5,7 @@
 //! [`Level`]), and follows `docs/model.md` sentence by sentence.
 //!
 //! * [`search`]: all predictable races and deadlocks of a small trace;
+//! * [`symbolic`]: the same at level `symbolic`, where reads take other values and branches may diverge;
 //! * [`mod@reference`]: HB, SHB and FHB and their races, over all pairs of events;
 //! * [`causal`]: CP and WCP and their races, the same way;
 //! * [`random`]: well-formed random traces of every kind, and a driver that shrinks what fails.
@@ -15,6 +16,7 @@ pub mod reference;
 pub mod relation;
 pub mod search;
 pub mod shrink;
+pub mod symbolic;
 
 mod facts;
 mod rng;

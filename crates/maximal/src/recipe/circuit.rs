@@ -73,10 +73,6 @@ impl Circuit {
         !self.and(line, !a, !b)
     }
 
-    pub fn all(&mut self, line: &mut Timeline, bits: impl IntoIterator<Item = Bit>) -> Bit {
-        bits.into_iter().fold(YES, |all, bit| self.and(line, all, bit))
-    }
-
     pub fn any(&mut self, line: &mut Timeline, bits: impl IntoIterator<Item = Bit>) -> Bit {
         bits.into_iter().fold(NO, |any, bit| self.or(line, any, bit))
     }
@@ -134,11 +130,10 @@ impl Circuit {
         match (a, b, c) {
             (NO, b, c) => self.and(line, b, c),
             (YES, b, c) => self.or(line, b, c),
-            (a, b, c) if a == b || b == c => if a == b { a } else { c },
-            (a, b, c) if a == c => a,
+            (a, b, _) if a == b => a,
+            (a, b, c) if b == c || b == !c => if b == c { b } else { a },
+            (a, b, c) if a == c || a == !c => if a == c { a } else { b },
             (a, b, c) if a == !b => c,
-            (a, b, c) if b == !c => a,
-            (a, b, c) if a == !c => b,
             (a, b, c) => self.gate(line, Gate::Majority(a, b, c), |line, out| {
                 for (x, y) in [(a, b), (a, c), (b, c)] {
                     line.clause([out, !x, !y]);

@@ -8,7 +8,7 @@
 use crate::index::Index;
 use crate::memory::{Source, Writes};
 use crate::recipe::circuit::{Bit, NO, YES};
-use crate::recipe::number::{Computed, Number, Numbers, truth};
+use crate::recipe::number::{Computed, Number, Numbers};
 use crate::recipe::search::Search;
 use snag_trace::symbolic::{Binary, Node, Role, Sort};
 use snag_trace::{DefinitionId, EventId, TermId, VarId, Variable};
@@ -230,17 +230,17 @@ impl Search<'_, '_, '_, '_> {
         }
         // Definitions may form a long chain: the first ones first, so that this goes no deeper than one of them.
         let mut todo = vec![symbol];
-        let mut chain = Vec::new();
+        let mut chain = HashSet::new();
         while let Some(symbol) = todo.pop() {
             let definition = self.world.symbolic.definition(symbol);
-            if self.symbols.contains_key(&symbol) || chain.contains(&symbol) {
+            if self.symbols.contains_key(&symbol) || !chain.insert(symbol) {
                 continue;
             }
-            chain.push(symbol);
             if let Some(term) = definition.term.filter(|_| !self.is_settled(symbol)) {
                 todo.extend(self.world.symbols_of(term));
             }
         }
+        let mut chain: Vec<DefinitionId> = chain.into_iter().collect();
         chain.sort_unstable();
         for symbol in chain {
             if !self.symbols.contains_key(&symbol) {
