@@ -8,9 +8,11 @@
 //! * [`symbolic`]: the same at level `symbolic`, where reads take other values and branches may diverge;
 //! * [`mod@reference`]: HB, SHB and FHB and their races, over all pairs of events;
 //! * [`causal`]: CP and WCP and their races, the same way;
+//! * [`dense`]: random traces in which everything is symbolic;
 //! * [`random`]: well-formed random traces of every kind, and a driver that shrinks what fails.
 
 pub mod causal;
+pub mod dense;
 pub mod random;
 pub mod reference;
 pub mod relation;

@@ -13,7 +13,7 @@ use snag_trace::symbolic::{Binary, Sort, Unary};
 pub(crate) struct Number(Vec<Bit>);
 
 /// The widest mathematical integer that the evaluator knows.
-const WIDEST: usize = 128;
+pub(crate) const WIDEST: usize = 128;
 
 impl Number {
     pub fn constant(value: i128) -> Number {
@@ -51,6 +51,11 @@ impl Number {
     /// The lowest bits, as many as asked for.
     pub fn low(&self, width: usize) -> Vec<Bit> {
         (0..width).map(|at| self.bit(at)).collect()
+    }
+
+    /// Whether some of its bits are up to the solver.
+    pub fn is_open(&self) -> bool {
+        self.0.iter().any(|bit| matches!(bit, Bit::Open(_)))
     }
 
     /// The value, if all bits are known.

@@ -568,6 +568,11 @@ impl<'w, 'i, 't> Run<'w, 'i, 't> {
         }
     }
 
+    /// The value of a term at the end of the last run, where known.
+    pub fn value_of(&self, term: TermId) -> Option<i128> {
+        self.world.symbolic.evaluate(term, |definition| self.symbol(definition).value()).ok().flatten()
+    }
+
     /// What an expression gives; an error if that may be nothing.
     fn given(&self, event: EventId, term: TermId) -> Result<Given, ()> {
         let symbolic = &self.world.symbolic;

@@ -10,7 +10,7 @@ use crate::memory::Source;
 use crate::recipe::circuit::{Bit, Circuit, NO, YES};
 use crate::recipe::run::{Broken, Run, Wishes};
 use crate::recipe::timeline::{Said, Scope, Timeline};
-use crate::recipe::values::{Found, Value, Written};
+use crate::recipe::values::{Found, Open, Value, Written};
 use crate::recipe::world::{Span, SpanId, World};
 use crate::search::{Effort, Found as Outcome};
 use crate::solver::{Outcome as Solved, Stop};
@@ -31,7 +31,7 @@ enum Rule {
 
 pub(crate) struct Search<'s, 'w, 'i, 't> {
     pub(super) world: &'w World<'i, 't>,
-    run: &'s mut Run<'w, 'i, 't>,
+    pub(super) run: &'s mut Run<'w, 'i, 't>,
     pub(super) target: &'s [EventId],
     pub(super) scope: Scope<'i, 't>,
     pub(super) line: Timeline,
@@ -52,6 +52,9 @@ pub(crate) struct Search<'s, 'w, 'i, 't> {
     /// Writes whose bits were left open, and writes of which it was left open whether they are as in the trace.
     pub(super) open: Vec<EventId>,
     pub(super) open_observed: Vec<EventId>,
+    /// Products and quotients whose bits were left open, and with which operands they have been computed.
+    pub(super) hard: HashMap<TermId, Open>,
+    pub(super) points: HashSet<(TermId, i128, i128)>,
     /// Reads that are being encoded, and how deep in one another.
     pub(super) in_progress: Vec<EventId>,
     pub(super) depth: u32,
@@ -126,6 +129,8 @@ impl<'s, 'w, 'i, 't> Search<'s, 'w, 'i, 't> {
             observed: HashMap::new(),
             open: Vec::new(),
             open_observed: Vec::new(),
+            hard: HashMap::new(),
+            points: HashSet::new(),
             in_progress: Vec::new(),
             depth: 0,
             wishes: Wishes::default(),
@@ -367,6 +372,7 @@ impl<'s, 'w, 'i, 't> Search<'s, 'w, 'i, 't> {
     /// An event was encoded, and the run broke its rule nevertheless: a read saw something else than the solver thought,
     /// or a write left something else.
     fn compare(&mut self, event: EventId) {
+        self.teach(event);
         let mut todo = self.reads_before(event);
         let mut seen: HashSet<EventId> = HashSet::new();
         while let Some(read) = todo.pop() {
@@ -386,6 +392,7 @@ impl<'s, 'w, 'i, 't> Search<'s, 'w, 'i, 't> {
                     self.define(write);
                     self.settle_open();
                 }
+                self.teach(write);
                 todo.extend(self.reads_before(write));
             }
         }

@@ -8,9 +8,9 @@
 use crate::index::Index;
 use crate::memory::{Source, Writes};
 use crate::recipe::circuit::{Bit, NO, YES};
-use crate::recipe::number::{Computed, Number, Numbers};
+use crate::recipe::number::{Computed, Number, Numbers, WIDEST};
 use crate::recipe::search::Search;
-use snag_trace::symbolic::{Binary, Node, Role, Sort};
+use snag_trace::symbolic::{Binary, Node, Role, Sort, binary};
 use snag_trace::{DefinitionId, EventId, TermId, VarId, Variable};
 use std::collections::HashSet;
 
@@ -19,6 +19,8 @@ use std::collections::HashSet;
 const AT_ONCE: usize = 300;
 /// Further than this nothing is followed at once: the stack is finite.
 const DEEPEST: u32 = 50;
+/// Numbers of so few bits are multiplied and divided bit by bit.
+const NARROW: usize = 9;
 
 /// What a term gives.
 #[derive(Clone)]
@@ -54,6 +56,26 @@ pub(super) struct Found {
     /// The 64 bits that it finds.
     bits: Vec<Bit>,
     known: Bit,
+}
+
+/// A product or a quotient whose bits are left open.
+#[derive(Clone)]
+pub(super) struct Open {
+    number: Number,
+    undefined: Bit,
+    a: Number,
+    b: Number,
+}
+
+/// Whether an operator is left open: what follows from a product of unknown factors is hard for a SAT solver to see, and
+/// mostly there are only a few values to compute with.
+fn is_hard(operator: Binary, a: &Number, b: &Number) -> bool {
+    let open = |number: &Number| number.is_open() && number.width() > NARROW;
+    match operator {
+        Binary::Multiply => open(a) && open(b),
+        Binary::Divide | Binary::Remainder => open(b) || b.is_open() && open(a),
+        _ => false,
+    }
 }
 
 /// The bits of a number that is known.
@@ -131,6 +153,7 @@ impl Search<'_, '_, '_, '_> {
             }
         }
         self.settle_open();
+        self.teach(event);
     }
 
     /// That a term has a value where it is computed; also one that fits into memory, if it is written.
@@ -195,7 +218,10 @@ impl Search<'_, '_, '_, '_> {
             }
             Node::Binary(operator, a, b) => {
                 let (a, b) = (self.term(a), self.term(b));
-                let Computed { number, undefined } = self.numbers().binary(operator, sort, &a.number, &b.number);
+                let Computed { number, undefined } = match is_hard(operator, &a.number, &b.number) {
+                    true => self.leave_open(term, operator, sort, &a.number, &b.number),
+                    false => self.numbers().binary(operator, sort, &a.number, &b.number),
+                };
                 let known = self.and(a.known, b.known);
                 let parts = self.or(a.undefined, b.undefined);
                 self.computed(number, undefined, known, parts)
@@ -208,6 +234,98 @@ impl Search<'_, '_, '_, '_> {
         };
         self.terms.insert(term, value.clone());
         value
+    }
+
+    /// A product or a quotient of numbers that the solver is free to choose: some result, about which it is told what
+    /// runs have shown ([`Search::teach`]).
+    fn leave_open(&mut self, term: TermId, operator: Binary, sort: Sort, a: &Number, b: &Number) -> Computed {
+        let width = match (sort, operator) {
+            (Sort::Bits { width, .. }, _) => width as usize,
+            (_, Binary::Multiply) => (a.width() + b.width()).min(WIDEST),
+            _ => (a.width() + 1).min(WIDEST),
+        };
+        let mut bits: Vec<Bit> = (0..width).map(|_| self.line.fresh(false)).collect();
+        if let Sort::Bits { signed: false, .. } = sort {
+            bits.push(NO);
+        }
+        let undefined = match operator {
+            Binary::Multiply if a.width() + b.width() <= WIDEST || sort != Sort::Int => NO,
+            Binary::Multiply => self.line.fresh(false),
+            _ => {
+                let smallest = match sort {
+                    Sort::Bits { width, signed: true } => Some(-1i128 << (width - 1)),
+                    Sort::Bits { .. } => None,
+                    _ => Some(i128::MIN),
+                };
+                let by_zero = !self.numbers().is_not_zero(b);
+                let overflow = match smallest {
+                    None => NO,
+                    Some(smallest) => self.are(a, smallest, b, -1),
+                };
+                self.or(by_zero, overflow)
+            }
+        };
+        let result = Open { number: Number::from_bits(bits), undefined, a: a.clone(), b: b.clone() };
+        let computed = Computed { number: result.number.clone(), undefined };
+        self.hard.insert(term, result);
+        computed
+    }
+
+    /// That two numbers have these values.
+    fn are(&mut self, a: &Number, first: i128, b: &Number, second: i128) -> Bit {
+        let a = self.numbers().equal(a, &Number::constant(first));
+        let b = self.numbers().equal(b, &Number::constant(second));
+        self.and(a, b)
+    }
+
+    /// Tells the solver which products and quotients the last run has computed for what an event depends on.
+    pub(super) fn teach(&mut self, event: EventId) {
+        if self.hard.is_empty() {
+            return;
+        }
+        let world = self.world;
+        let mut terms: Vec<TermId> = world.terms_of(event);
+        let mut seen: HashSet<TermId> = HashSet::new();
+        while let Some(term) = terms.pop() {
+            if !seen.insert(term) {
+                continue;
+            }
+            match world.symbolic.term(term).node {
+                Node::Constant(_) => {}
+                Node::Symbol(symbol) => {
+                    if !self.is_settled(symbol) {
+                        terms.extend(world.symbolic.definition(symbol).term);
+                    }
+                }
+                Node::Convert(a) | Node::Unary(_, a) => terms.push(a),
+                Node::Choose(a, b, c) => terms.extend([a, b, c]),
+                Node::Binary(operator, a, b) => {
+                    terms.extend([a, b]);
+                    if let (Some(first), Some(second)) = (self.run.value_of(a), self.run.value_of(b)) {
+                        self.point(term, operator, first, second);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What an operator makes of two numbers.
+    fn point(&mut self, term: TermId, operator: Binary, first: i128, second: i128) {
+        let Some(open) = self.hard.get(&term).cloned() else { return };
+        if !self.points.insert((term, first, second)) {
+            return;
+        }
+        let here = self.are(&open.a, first, &open.b, second);
+        match binary(operator, self.world.symbolic.term(term).sort, first, second) {
+            Err(_) => self.line.clause([!here, open.undefined]),
+            Ok(value) => {
+                self.line.clause([!here, !open.undefined]);
+                for at in 0..open.number.width() {
+                    let bit = open.number.bit(at);
+                    self.line.clause([!here, if value >> at.min(WIDEST - 1) & 1 == 1 { bit } else { !bit }]);
+                }
+            }
+        }
     }
 
     fn computed(&mut self, number: Number, undefined: Bit, known: Bit, parts: Bit) -> Value {

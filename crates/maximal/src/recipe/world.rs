@@ -265,6 +265,16 @@ impl<'i, 't> World<'i, 't> {
         memory.cells_of(read).all(|cell| memory.wanted(read, cell).is_some())
     }
 
+    /// The expression of an event, if it has one.
+    pub fn terms_of(&self, event: EventId) -> Vec<TermId> {
+        match self.symbolic.role(event) {
+            Role::Branch { condition, .. } => vec![condition],
+            Role::Write(term) => vec![term],
+            Role::Let(definition) => self.symbolic.definition(definition).term.into_iter().collect(),
+            Role::None | Role::Read(_) => Vec::new(),
+        }
+    }
+
     /// The symbols of a term, each once.
     pub fn symbols_of(&self, term: TermId) -> Vec<DefinitionId> {
         let mut symbols = Vec::new();
