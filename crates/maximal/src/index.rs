@@ -126,6 +126,13 @@ impl<'t> Index<'t> {
         !hard.reaches(threads, a, b) && !hard.reaches(threads, b, a) && !sections.exclude(held(a), held(b))
     }
 
+    /// Whether the other side of a branch takes or gives up locks before this event of it.
+    pub(crate) fn changes_locks_on_side(&self, event: EventId) -> bool {
+        let before = |event: &EventId| self.threads.previous(*event).filter(|_| self.op(*event).on_other_side());
+        let lock = |event: EventId| matches!(self.op(event), Op::OtherAcquire | Op::OtherRelease);
+        std::iter::successors(Some(event), before).any(lock)
+    }
+
     #[inline]
     pub(crate) fn op(&self, event: EventId) -> Op {
         self.trace.events.ops()[event.index()]

@@ -26,11 +26,13 @@ pub enum Engine {
     Lockset,
     /// Maximal causality: all that the trace can prove.
     Mc,
+    /// The same, and all that its expressions can prove: reads may take other values.
+    Recipe,
 }
 
 impl Engine {
     /// Every engine.
-    pub const ALL: [Engine; 10] = [
+    pub const ALL: [Engine; 11] = [
         Engine::Auto,
         Engine::Hb,
         Engine::HbVc,
@@ -41,6 +43,7 @@ impl Engine {
         Engine::Cp,
         Engine::Lockset,
         Engine::Mc,
+        Engine::Recipe,
     ];
 
     /// Its name on the command line and in machine output.
@@ -56,6 +59,7 @@ impl Engine {
             Engine::Cp => "cp",
             Engine::Lockset => "lockset",
             Engine::Mc => "mc",
+            Engine::Recipe => "recipe",
         }
     }
 

@@ -10,6 +10,7 @@ mod causal;
 mod held;
 mod maximal;
 mod memory;
+mod recipe;
 mod settle;
 
 pub use analyse::analyse;
