@@ -191,8 +191,9 @@ impl Facts<'_> {
         // A free touches what was accessed in its block.
         for index in (0..self.len()).filter(|&i| self.events[i].op == Op::Free) {
             let block = self.alloc[index];
-            let accesses: Vec<usize> =
-                (0..self.len()).filter(|&i| self.events[i].op.if_it_happens().is_access() && self.alloc[i] == block).collect();
+            let accesses: Vec<usize> = (0..self.len())
+                .filter(|&i| self.events[i].op.if_it_happens().is_access() && self.alloc[i] == block)
+                .collect();
             let touched: BTreeSet<Unit> = accesses.iter().flat_map(|&i| self.units[i].clone()).collect();
             self.units[index] = touched.into_iter().collect();
             for access in accesses {

@@ -202,7 +202,9 @@ impl<'t> Search<'t> {
                 }
                 after.holds[lock][thread].1 += 1;
             }
-            Op::Release | Op::OtherRelease => after.holds[lock][thread].0 = state.holds[lock][thread].0.checked_sub(1)?,
+            Op::Release | Op::OtherRelease => {
+                after.holds[lock][thread].0 = state.holds[lock][thread].0.checked_sub(1)?
+            }
             Op::ReadRelease => after.holds[lock][thread].1 -= 1,
             Op::WaitBegin => {
                 after.given_up[thread] = std::mem::take(&mut after.holds[waited][thread].0);

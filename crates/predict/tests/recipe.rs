@@ -37,7 +37,9 @@ type Pairs = BTreeSet<(String, String)>;
 /// The findings as pairs of locations.
 fn pairs(trace: &Trace, analysis: &Analysis) -> Pairs {
     let location = |event: EventId| trace.location_of(event).to_owned();
-    let pair = |race: &Race| (location(race.first).min(location(race.second)), location(race.first).max(location(race.second)));
+    let pair = |race: &Race| {
+        (location(race.first).min(location(race.second)), location(race.first).max(location(race.second)))
+    };
     analysis.races.iter().map(pair).collect()
 }
 
@@ -81,7 +83,8 @@ fn figure_1_needs_values_for_one_race_and_the_other_way_of_a_branch_for_another(
     verified(&trace, &analysis);
     assert_eq!(lines(&trace, &analysis), [(7, 12), (8, 13), (8, 15), (9, 12)]);
     let race = |a: u32, b: u32| {
-        let same = |race: &&Race| lines(&trace, &Analysis { races: vec![(*race).clone()], ..Analysis::default() }) == [(a, b)];
+        let same =
+            |race: &&Race| lines(&trace, &Analysis { races: vec![(*race).clone()], ..Analysis::default() }) == [(a, b)];
         analysis.races.iter().find(same).expect("it was found")
     };
     // Line 12 reads y = 3 in the one, and in the other y = 0: then it goes the other way.
@@ -255,7 +258,9 @@ fn every_race_of_a_random_program_is_real() {
         let analysis = with(&trace, Engine::Recipe, None);
         verified(&trace, &analysis);
         let recipe = pairs(&trace, &analysis);
-        for (level, less, more) in [("value", &value, &control), ("control", &control, &recipe), ("symbolic", &recipe, &truth)] {
+        for (level, less, more) in
+            [("value", &value, &control), ("control", &control, &recipe), ("symbolic", &recipe, &truth)]
+        {
             assert!(less.is_subset(more), "seed {seed}: {level} has {less:?}, and beyond that only {more:?}\n{text}");
         }
         real += truth.len();
@@ -263,6 +268,8 @@ fn every_race_of_a_random_program_is_real() {
         by_control += control.len();
         by_recipe += recipe.len();
     }
-    println!("{programs} programs, {real} real races; found: {by_value} value, {by_control} control, {by_recipe} recipe");
+    println!(
+        "{programs} programs, {real} real races; found: {by_value} value, {by_control} control, {by_recipe} recipe"
+    );
     assert!(by_recipe > by_control && by_control >= by_value);
 }

@@ -131,8 +131,20 @@ impl Circuit {
             (NO, b, c) => self.and(line, b, c),
             (YES, b, c) => self.or(line, b, c),
             (a, b, _) if a == b => a,
-            (a, b, c) if b == c || b == !c => if b == c { b } else { a },
-            (a, b, c) if a == c || a == !c => if a == c { a } else { b },
+            (a, b, c) if b == c || b == !c => {
+                if b == c {
+                    b
+                } else {
+                    a
+                }
+            }
+            (a, b, c) if a == c || a == !c => {
+                if a == c {
+                    a
+                } else {
+                    b
+                }
+            }
             (a, b, c) if a == !b => c,
             (a, b, c) => self.gate(line, Gate::Majority(a, b, c), |line, out| {
                 for (x, y) in [(a, b), (a, c), (b, c)] {

@@ -228,7 +228,11 @@ impl Numbers<'_> {
                 false => bits.get(at + step).copied().unwrap_or(fill),
             };
             let shifted: Vec<Bit> = (0..bits.len()).map(source).collect();
-            bits = bits.iter().zip(shifted).map(|(&bit, shifted)| self.circuit.choose(self.line, moved, shifted, bit)).collect();
+            bits = bits
+                .iter()
+                .zip(shifted)
+                .map(|(&bit, shifted)| self.circuit.choose(self.line, moved, shifted, bit))
+                .collect();
             step *= 2;
         }
         Number::from_bits(bits)
@@ -455,7 +459,11 @@ mod tests {
                         Ok(expected) => {
                             assert!(!value(computed.undefined), "{operator:?} {word} {a} {b}");
                             let bits = (0..16).map(|at| (value(computed.number.bit(at)) as i128) << at);
-                            assert_eq!(Sort::from_word("i16").unwrap().convert(bits.sum()), expected, "{operator:?} {word} {a} {b}");
+                            assert_eq!(
+                                Sort::from_word("i16").unwrap().convert(bits.sum()),
+                                expected,
+                                "{operator:?} {word} {a} {b}"
+                            );
                         }
                     }
                 }

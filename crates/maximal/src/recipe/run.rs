@@ -151,9 +151,7 @@ impl<'w, 'i, 't> Run<'w, 'i, 't> {
         }
         if self.broken.is_empty() {
             // A racing write has something to write.
-            let bad = |&&target: &&EventId| {
-                matches!(self.world.symbolic.role(target), Role::Write(term) if self.memory_of(target, term).is_err())
-            };
+            let bad = |&&target: &&EventId| matches!(self.world.symbolic.role(target), Role::Write(term) if self.memory_of(target, term).is_err());
             self.broken = targets.iter().filter(bad).map(|&target| Broken::Value(target)).collect();
         }
         self.broken.is_empty() && self.done == self.cut

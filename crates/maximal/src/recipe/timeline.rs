@@ -160,17 +160,19 @@ impl Timeline {
 
     /// What the last answer says about the order of events.
     pub fn said(&self) -> impl Iterator<Item = Said> {
-        self.ordered.iter().filter(|(literal, ..)| literal.variable() <= self.valued).map(|&(literal, first, second)| {
-            let (first, second) = if self.solver.is_true(literal) { (first, second) } else { (second, first) };
-            let event = |node: Node| self.events[node.0 as usize];
-            if second == self.now {
-                Said::Happens(event(first))
-            } else if first == self.now {
-                Said::DoesNot(event(second))
-            } else {
-                Said::Order(event(first), event(second))
-            }
-        })
+        self.ordered.iter().filter(|(literal, ..)| literal.variable() <= self.valued).map(
+            |&(literal, first, second)| {
+                let (first, second) = if self.solver.is_true(literal) { (first, second) } else { (second, first) };
+                let event = |node: Node| self.events[node.0 as usize];
+                if second == self.now {
+                    Said::Happens(event(first))
+                } else if first == self.now {
+                    Said::DoesNot(event(second))
+                } else {
+                    Said::Order(event(first), event(second))
+                }
+            },
+        )
     }
 
     /// That one event comes before another. What cannot happen comes last.

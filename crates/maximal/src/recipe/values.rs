@@ -553,7 +553,7 @@ impl Search<'_, '_, '_, '_> {
             _ if write < self.scope.base => self.as_recorded(write, YES),
             Role::Write(term) if self.follow_now(term) => {
                 self.depth += 1;
-                let written = self.from_term(term);
+                let written = self.of_term(term);
                 self.depth -= 1;
                 // Something may have asked for it on the way.
                 if let Some(open) = self.writes.get(&write).cloned() {
@@ -616,7 +616,7 @@ impl Search<'_, '_, '_, '_> {
         Written { bits: constant(value.unwrap_or(0) as u64, 64), known, defined: true }
     }
 
-    fn from_term(&mut self, term: TermId) -> Written {
+    fn of_term(&mut self, term: TermId) -> Written {
         let Value { number, known, undefined } = self.term(term);
         Written { bits: number.low(64), known: self.and(known, !undefined), defined: true }
     }
@@ -635,7 +635,7 @@ impl Search<'_, '_, '_, '_> {
         let open = self.writes[&write].clone();
         if !open.defined {
             self.writes.get_mut(&write).expect("was just read").defined = true;
-            let is = self.from_term(term);
+            let is = self.of_term(term);
             self.equate(&open, &is);
         }
     }

@@ -188,7 +188,8 @@ impl<'i, 't> World<'i, 't> {
             });
             let after = match op {
                 Op::OtherAcquire if count == 0 => {
-                    let start = Span { lock, thread, shared: false, start: event, side: Some(branch), ends: Vec::new() };
+                    let start =
+                        Span { lock, thread, shared: false, start: event, side: Some(branch), ends: Vec::new() };
                     self.other_spans.insert(event, self.spans.len());
                     self.spans.push(start);
                     (1, self.spans.len() - 1)
@@ -253,7 +254,8 @@ impl<'i, 't> World<'i, 't> {
         let event = self.index.trace.event(write);
         event.value_written().or_else(|| {
             let Role::Write(term) = self.symbolic.role(write) else { return None };
-            let value = self.symbolic.evaluate(term, |definition| self.symbolic.definition(definition).value).ok()??;
+            let value =
+                self.symbolic.evaluate(term, |definition| self.symbolic.definition(definition).value).ok()??;
             self.symbolic.term(term).sort.to_memory(value)
         })
     }
