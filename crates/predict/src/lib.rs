@@ -19,4 +19,5 @@ pub use analysis::{
 };
 pub use held::held_locks;
 pub use memory::peak_memory;
+pub use recipe::is_symbolic;
 pub use snag_maximal::Backend;

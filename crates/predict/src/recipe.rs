@@ -18,8 +18,8 @@ use std::time::Instant;
 /// Within a budget, so many pairs of events at the same two locations are refuted by the search before the others are left.
 const MOST_REFUTED: usize = 500;
 
-/// Whether a trace has expressions at all.
-pub(crate) fn is_symbolic(trace: &Trace) -> bool {
+/// Whether a trace has expressions at all. Without, level `symbolic` is the highest other one.
+pub fn is_symbolic(trace: &Trace) -> bool {
     trace.tables.names(Space::Expression).len() + trace.tables.names(Space::Symbol).len() > 0
 }
 

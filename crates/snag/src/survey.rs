@@ -10,7 +10,7 @@ use crate::failure::{Failure, Status};
 use crate::input::{self, Source};
 use crate::interrupt;
 use crate::output::Output;
-use snag_predict::{Analysis, Options, Progress};
+use snag_predict::{Analysis, Engine, Options, Progress};
 use snag_report::{Background, Findings, Report, Suppressions, Unread};
 use snag_schedule::Level;
 use snag_trace::Trace;
@@ -119,6 +119,10 @@ fn analyse(context: &Context, trace: &Trace, job: &Job, budget: Option<Duration>
         true => {
             let mut all = Analysis::default();
             for &engine in &job.options.engines {
+                // Without expressions it does what `mc` does.
+                if engine == Engine::Recipe && !snag_predict::is_symbolic(trace) {
+                    continue;
+                }
                 forget_peak_memory();
                 let options = Options { engines: vec![engine], ..options.clone() };
                 let mut one = snag_predict::analyse(trace, &options, &bars as &dyn Progress);

@@ -10,12 +10,14 @@
 //! with numbers as bits; and only as much of the trace goes there as concrete runs show to be necessary.
 //! Cost: a run is linear in the events since the window began; see docs/recipe.md for the solver's part.
 
+mod cells;
 mod circuit;
 mod number;
 mod run;
+mod same;
 mod search;
+mod terms;
 mod timeline;
-mod values;
 mod world;
 
 use crate::index::Index;

@@ -7,10 +7,11 @@
 use crate::cuts::Cuts;
 use crate::index::Index;
 use crate::memory::Source;
+use crate::recipe::cells::{Found, Written};
 use crate::recipe::circuit::{Bit, Circuit, NO, YES};
 use crate::recipe::run::{Broken, Run, Wishes};
+use crate::recipe::terms::{Open, Value};
 use crate::recipe::timeline::{Said, Scope, Timeline};
-use crate::recipe::values::{Found, Open, Value, Written};
 use crate::recipe::world::{Span, SpanId, World};
 use crate::search::{Effort, Found as Outcome};
 use crate::solver::{Outcome as Solved, Stop};
