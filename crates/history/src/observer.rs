@@ -169,7 +169,7 @@ impl Observer {
     pub fn new(strategy: Strategy, trace: Option<&Trace>) -> Observer {
         let methods = trace.filter(|trace| strategy == Strategy::Two && trace.tables.reach_count() > 0);
         let missing = methods.map(|trace| {
-            let objects = Objects::of(trace);
+            let objects = Objects::of(trace, snag_orders::Missing::Reach);
             let rows = vec![Vec::new(); objects.count()];
             Missing { outside: rows.clone(), inside: rows, open: Vec::new(), objects }
         });
@@ -500,9 +500,9 @@ impl Missing {
                 thread.learn(number, &self.outside[object as usize]);
             }
         }
-        for &object in self.objects.touched(event) {
+        self.objects.touched(number, event, |object| {
             thread.learn(number, &self.inside[object as usize]);
-        }
+        });
     }
 
     fn after(&mut self, thread: &Thread, number: EventId, event: &Event) {
@@ -514,9 +514,8 @@ impl Missing {
                 gather(&mut self.inside[object as usize], &row);
             }
         }
-        for &object in self.objects.touched(event) {
-            gather(&mut self.outside[object as usize], &row);
-        }
+        let outside = &mut self.outside;
+        self.objects.touched(number, event, |object| gather(&mut outside[object as usize], &row));
         if event.op == Op::MethodEnd {
             self.open[at].pop();
         }

@@ -43,7 +43,8 @@ impl Guards {
     pub fn of(index: &Index) -> Guards {
         let mut sections = semaphores(index);
         let guards = index.semaphores.len() as u32;
-        if index.level != Level::Writer {
+        // Spin locks are about what reads must see.
+        if matches!(index.level, Level::Value | Level::Control) {
             sections.extend(spin_locks(index, guards));
         }
         let threads = index.threads.count();

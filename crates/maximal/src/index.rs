@@ -74,10 +74,22 @@ impl<'t> Index<'t> {
         let ops = Ops::of(trace.events.ops());
         let level = match level {
             Level::Control | Level::Symbolic if !ops.any(&[Op::Branch]) => Level::Value,
-            // This engine knows no expressions; every schedule of `control` is one of `symbolic`.
+            // Queries know no expressions; every schedule of `control` is one of `symbolic`.
             Level::Symbolic => Level::Control,
             level => level,
         };
+        let mut index = Index::with_hard_order(trace, cells, level, missing);
+        must::refine(&mut index, stop);
+        index
+    }
+
+    /// What [`crate::Recipe`] needs to know. No read has to be kept at level `symbolic`, so nothing follows from reads.
+    pub fn symbolic(trace: &'t Trace, cells: &'t Cells) -> Index<'t> {
+        Index::with_hard_order(trace, cells, Level::Symbolic, Missing::Reach)
+    }
+
+    /// The must order is the hard order at first.
+    fn with_hard_order(trace: &'t Trace, cells: &'t Cells, level: Level, missing: Missing) -> Index<'t> {
         let threads = Threads::of(trace);
         let memory = Memory::of(trace, cells, &threads, level);
         let sections = Sections::of(trace, &threads);
@@ -85,7 +97,7 @@ impl<'t> Index<'t> {
         let hard = Hard::clock(trace, cells, &threads, missing.as_ref());
         let semaphores = semaphores(trace);
         let observed = observed::clock(trace, cells, &threads, &memory, &semaphores, missing.as_ref());
-        let mut index = Index {
+        Index {
             trace,
             cells,
             level,
@@ -100,9 +112,7 @@ impl<'t> Index<'t> {
             hard,
             observed,
             semaphores,
-        };
-        must::refine(&mut index, stop);
-        index
+        }
     }
 
     /// The level at which queries are answered: without branches, `control` is `value`.
@@ -126,6 +136,13 @@ impl<'t> Index<'t> {
         let Index { threads, hard, sections, .. } = self;
         let held = |event| sections.held_id(threads.thread(event), threads.position(event));
         !hard.reaches(threads, a, b) && !hard.reaches(threads, b, a) && !sections.exclude(held(a), held(b))
+    }
+
+    /// Whether the other side of a branch takes or gives up locks before this event of it.
+    pub(crate) fn changes_locks_on_side(&self, event: EventId) -> bool {
+        let before = |event: &EventId| self.threads.previous(*event).filter(|_| self.op(*event).on_other_side());
+        let lock = |event: EventId| matches!(self.op(event), Op::OtherAcquire | Op::OtherRelease);
+        std::iter::successors(Some(event), before).any(lock)
     }
 
     #[inline]
@@ -156,7 +173,7 @@ impl<'t> Index<'t> {
 
     /// The free of the block that an access touches.
     pub(crate) fn free_of(&self, access: EventId) -> Option<EventId> {
-        if self.frees.is_empty() || !self.op(access).is_access() {
+        if self.frees.is_empty() || !self.op(access).if_it_happens().is_access() {
             return None;
         }
         self.frees.get(&self.cells.block_of_event(access.index())?).copied()

@@ -170,6 +170,11 @@ impl<'t> Memory<'t> {
         self.seen[at].checked_sub(1).map(EventId)
     }
 
+    /// The same for any event; what did not read saw nothing.
+    pub fn seen_or_none(&self, event: EventId, cell: usize) -> Source {
+        self.trace.events.ops()[event.index()].reads().then(|| self.seen(event, cell)).flatten()
+    }
+
     /// What a read found in one of its cells, where known.
     fn value_read(&self, read: EventId, cell: usize) -> Option<u64> {
         self.slice(read, self.trace.events.value(read.index())?, cell)

@@ -8,6 +8,7 @@
 use crate::guards::{GuardId, Guards};
 use crate::index::Index;
 use crate::sections::HeldId;
+use snag_schedule::Level;
 use snag_trace::{EventId, LocId, Op};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -242,9 +243,11 @@ fn add(tasks: &mut HashMap<(LocId, LocId), Task>, groups: &[Group], a: usize, b:
 /// The groups, sorted by cell.
 fn groups(index: &Index, guards: &Guards) -> Vec<Group> {
     let (trace, threads) = (index.trace, &index.threads);
+    // What would happen on the other side of a branch counts only where branches may go there.
+    let op_of = |op: Op| if index.level == Level::Symbolic { op.if_it_happens() } else { op };
     let touches = || {
-        let ops = trace.events.ops().iter().enumerate().filter(|(_, op)| op.touches_memory());
-        ops.map(|(at, &op)| (EventId::new(at), op))
+        let ops = trace.events.ops().iter().enumerate().map(|(at, &op)| (EventId::new(at), op_of(op)));
+        ops.filter(|(_, op)| op.touches_memory())
     };
     // Per cell 1 + the only thread, or `SHARED`; and whether it is ever changed.
     const SHARED: u32 = u32::MAX;
@@ -266,7 +269,10 @@ fn groups(index: &Index, guards: &Guards) -> Vec<Group> {
             if users[cell] != (SHARED, true) {
                 continue;
             }
-            let held = index.sections.held_id(thread, threads.position(event));
+            let held = match index.changes_locks_on_side(event) {
+                true => HeldId(0),
+                false => index.sections.held_id(thread, threads.position(event)),
+            };
             let guarded = guards.held(thread, threads.position(event));
             let group = *numbers.entry((cell, thread, kind, location, held, guarded)).or_insert_with(|| {
                 groups.push(Group { cell, thread, kind, location, held, guarded, events: Vec::new() });

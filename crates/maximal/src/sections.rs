@@ -131,6 +131,11 @@ impl Sections {
         all
     }
 
+    /// All sections, by number.
+    pub fn all(&self) -> &[Section] {
+        &self.sections
+    }
+
     pub fn get(&self, section: SectionId) -> &Section {
         &self.sections[section.0 as usize]
     }

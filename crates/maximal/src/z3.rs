@@ -24,12 +24,14 @@ mod library;
 
 use crate::index::Index;
 use crate::query::{Answer, Undecided};
+use crate::solver::Outcome;
 use cone::Cone;
 use encoding::Encoding;
-use library::Context;
+use library::{Context, Solver};
 use snag_schedule::Schedule;
 use snag_trace::EventId;
-use std::time::Instant;
+use std::ffi::CString;
+use std::time::{Duration, Instant};
 
 pub use encoding::Options;
 pub use library::Arithmetic;
@@ -54,6 +56,18 @@ impl Z3 {
     /// The version of the library.
     pub fn version() -> String {
         library::version()
+    }
+
+    /// Whether a formula in SMT-LIB's language can be satisfied; `None` if it takes longer to tell.
+    pub fn decide(&self, formula: &str, timeout: Duration) -> Result<Option<bool>, String> {
+        let text = CString::new(formula).map_err(|why| why.to_string())?;
+        let solver = Solver::new(&self.context, Arithmetic::General);
+        solver.read(&text)?;
+        Ok(match solver.check(Some(timeout), None) {
+            Outcome::Satisfiable => Some(true),
+            Outcome::Unsatisfiable => Some(false),
+            Outcome::Stopped => None,
+        })
     }
 
     /// Whether all these events, of different threads, can come next after a feasible schedule that begins like the

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const LONGEST_ACCESS: u64 = 4096;
 
 /// The smallest piece of memory: one byte, or the whole of a named variable.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Unit {
     /// The `alloc` event of its block, if it is heap memory.
     pub block: Option<usize>,
@@ -23,7 +23,7 @@ pub struct Unit {
 }
 
 /// Where a [`Unit`] is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[allow(missing_docs)]
 pub enum Place {
     Name(VarId),
@@ -150,6 +150,11 @@ impl Facts<'_> {
         self.part(VarId(self.events[read].target), self.events[read].value_read()?, unit.place)
     }
 
+    /// What a unit holds after a write of `value` by an event.
+    pub fn part_of(&self, write: usize, value: i64, unit: Unit) -> Option<i64> {
+        self.part(VarId(self.events[write].target), value, unit.place)
+    }
+
     /// What a place holds if a variable that covers it holds `value` (little endian).
     fn part(&self, variable: VarId, value: i64, place: Place) -> Option<i64> {
         match (self.trace.tables.variable(variable), place) {
@@ -189,7 +194,7 @@ impl Facts<'_> {
             let (op, variable) = (self.events[index].op, VarId(self.events[index].target));
             if op == Op::Alloc {
                 live.push((index, variable));
-            } else if op.is_access() {
+            } else if op.if_it_happens().is_access() {
                 self.alloc[index] = live.iter().find(|(_, block)| self.overlap(*block, variable)).map(|b| b.0);
                 let block = self.alloc[index];
                 self.units[index] = self.places(variable).into_iter().map(|place| Unit { block, place }).collect();
@@ -201,8 +206,9 @@ impl Facts<'_> {
         // A free touches what was accessed in its block.
         for index in (0..self.len()).filter(|&i| self.events[i].op == Op::Free) {
             let block = self.alloc[index];
-            let accesses: Vec<usize> =
-                (0..self.len()).filter(|&i| self.events[i].op.is_access() && self.alloc[i] == block).collect();
+            let accesses: Vec<usize> = (0..self.len())
+                .filter(|&i| self.events[i].op.if_it_happens().is_access() && self.alloc[i] == block)
+                .collect();
             let touched: BTreeSet<Unit> = accesses.iter().flat_map(|&i| self.units[i].clone()).collect();
             self.units[index] = touched.into_iter().collect();
             for access in accesses {

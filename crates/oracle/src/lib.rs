@@ -5,18 +5,22 @@
 //! [`Level`]), and follows `docs/model.md` sentence by sentence.
 //!
 //! * [`search`]: all predictable races and deadlocks of a small trace;
+//! * [`symbolic`]: the same at level `symbolic`, where reads take other values and branches may diverge;
 //! * [`mod@reference`]: HB, SHB and FHB and their races, over all pairs of events;
 //! * [`causal`]: CP and WCP and their races, the same way;
 //! * [`abstraction`]: what can happen at the same time if nothing that is read matters;
+//! * [`dense`]: random traces in which everything is symbolic;
 //! * [`random`]: well-formed random traces of every kind, and a driver that shrinks what fails.
 
 pub mod abstraction;
 pub mod causal;
+pub mod dense;
 pub mod random;
 pub mod reference;
 pub mod relation;
 pub mod search;
 pub mod shrink;
+pub mod symbolic;
 
 mod facts;
 mod rng;

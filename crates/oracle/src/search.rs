@@ -59,13 +59,13 @@ pub fn deadlocks(trace: &Trace, level: Level) -> BTreeSet<BTreeSet<EventId>> {
 }
 
 /// A set of events, one bit each.
-type Set = u64;
+pub(crate) type Set = u64;
 
-fn bit(event: usize) -> Set {
+pub(crate) fn bit(event: usize) -> Set {
     1 << event
 }
 
-fn set(events: impl IntoIterator<Item = usize>) -> Set {
+pub(crate) fn set(events: impl IntoIterator<Item = usize>) -> Set {
     events.into_iter().fold(0, |all, event| all | bit(event))
 }
 
@@ -384,7 +384,7 @@ impl Route<'_> {
 }
 
 /// What must be in a schedule, before the event, if the event is.
-fn needs(facts: &Facts) -> Vec<Set> {
+pub(crate) fn needs(facts: &Facts) -> Vec<Set> {
     let all = 0..facts.len();
     let mut needs: Vec<Set> = vec![0; facts.len()];
     for event in all.clone() {
@@ -407,6 +407,8 @@ fn needs(facts: &Facts) -> Vec<Set> {
             Op::BarrierEnter => {
                 set(barrier(Op::BarrierEnter).filter(|&e| facts.generation[e] < facts.generation[event]))
             }
+            // Where its branch went as it did, an event of the other side means nothing.
+            op if op.on_other_side() => 0,
             _ => set(facts.alloc[event]),
         };
         // Rule 3.

@@ -7,7 +7,6 @@
 
 use crate::analysis::{Analysis, Candidate, Engine, EngineReport, Options, Progress, Race, Subject};
 use crate::held::held_locks;
-use crate::maximal::key;
 use crate::memory::peak_memory;
 use snag_orders::{Found, Limits, LocationPair, Order, Variant, Warnings};
 use snag_schedule::{Checker, Level, Schedule};
@@ -102,6 +101,7 @@ impl<'a> Work<'a> {
             Engine::Shb | Engine::ShbVc => Order::Shb,
             Engine::Wcp | Engine::Cp => return self.causal(engine, started),
             Engine::Mc | Engine::Sb | Engine::Rdit => return self.maximal(engine, None, &HashSet::new()),
+            Engine::Recipe => return self.recipe(),
             Engine::Auto => return self.rest(),
             Engine::Lockset => return self.lockset(started),
             Engine::Tlh1 | Engine::Tlh2 => return self.history(engine, started),
@@ -151,14 +151,18 @@ impl<'a> Work<'a> {
         });
     }
 
-    /// What SHB has left open, by the maximal engine.
+    /// What SHB has left open, by the maximal engine; and what that has, by Recipe.
     fn rest(&mut self) {
-        if self.analysis.engines.iter().any(|report| report.engine == Engine::Mc) {
+        let has_run = |work: &Work, engine: Engine| work.analysis.engines.iter().any(|report| report.engine == engine);
+        if has_run(self, Engine::Recipe) {
             return;
         }
-        let by_shb = self.analysis.races.iter().filter(|race| race.engine == Engine::Shb);
-        let proved = by_shb.map(|race| key(self.trace, race.first, race.second, self.options.all_pairs)).collect();
-        self.maximal(Engine::Mc, Some(Engine::Shb), &proved);
+        if !has_run(self, Engine::Mc) {
+            self.maximal(Engine::Mc, Some(Engine::Shb), &self.proved_by(&[Engine::Shb]));
+        }
+        if self.is_for_recipe() {
+            self.relaxed(Some(Engine::Mc), &self.proved_by(&[Engine::Shb, Engine::Mc]));
+        }
     }
 
     /// The warnings and pairs of an order. Naming what was found takes no longer

@@ -34,11 +34,13 @@ pub enum Engine {
     Sb,
     /// The same with missing methods in order where they could reach something in common.
     Rdit,
+    /// The same, and all that its expressions can prove: reads may take other values.
+    Recipe,
 }
 
 impl Engine {
     /// Every engine.
-    pub const ALL: [Engine; 12] = [
+    pub const ALL: [Engine; 15] = [
         Engine::Auto,
         Engine::Hb,
         Engine::HbVc,
@@ -53,6 +55,7 @@ impl Engine {
         Engine::Mc,
         Engine::Sb,
         Engine::Rdit,
+        Engine::Recipe,
     ];
 
     /// Its name on the command line and in machine output.
@@ -72,6 +75,7 @@ impl Engine {
             Engine::Mc => "mc",
             Engine::Sb => "sb",
             Engine::Rdit => "rdit",
+            Engine::Recipe => "recipe",
         }
     }
 

@@ -9,7 +9,7 @@ use crate::analysis::{Deadlock, Engine, EngineReport, Searches, Subject};
 use crate::memory::peak_memory;
 use snag_history::races::{Depth, Races, Settings};
 use snag_history::{Standoff, Strategy};
-use snag_maximal::{Answer, Index, Queries};
+use snag_maximal::{Answer, Index, Lowered, Missing, Queries};
 use snag_orders::{Found, LocationPair};
 use snag_schedule::{Checker, Level, Schedule};
 use snag_trace::{EventId, LockId, ThreadId, Trace};
@@ -181,17 +181,20 @@ impl Work<'_> {
         }
         let mut undecided = 0;
         let asked = self.with_limits(|limits, _| {
-            let index = Index::until(self.trace, self.cells, level, &|| self.out_of_time());
+            let lowered = Lowered::of(self.trace, self.cells, level);
+            let stop = || self.out_of_time();
+            let index = Index::until(lowered.trace(), lowered.cells(), level, Missing::Reach, &stop);
             let mut queries = Queries::new(&index, limits.clone());
             let mut found: Vec<(Vec<EventId>, Schedule)> = Vec::new();
             for (locks, standoff) in left {
                 if known.contains(&locks) {
                     continue;
                 }
-                match queries.ask(&standoff.pending()).0 {
+                let pending: Vec<EventId> = standoff.pending().iter().map(|&event| lowered.event(event)).collect();
+                match queries.ask(&pending).0 {
                     Answer::Possible(schedule) => {
                         known.insert(locks);
-                        found.push((standoff.pending().to_vec(), schedule));
+                        found.push((standoff.pending().to_vec(), lowered.schedule(schedule)));
                     }
                     Answer::Impossible => {}
                     Answer::Unknown(_) => undecided += 1,

@@ -12,6 +12,7 @@ mod history;
 mod maximal;
 mod memory;
 pub mod online;
+mod recipe;
 mod settle;
 
 pub use analyse::analyse;
@@ -21,4 +22,5 @@ pub use analysis::{
 };
 pub use held::held_locks;
 pub use memory::peak_memory;
+pub use recipe::is_symbolic;
 pub use snag_maximal::Backend;

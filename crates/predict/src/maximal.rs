@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// How often the budget and the user are asked while questions are answered.
-const PATIENCE: Duration = Duration::from_millis(20);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Within a budget, after so many pairs of events at the same two locations that only a search could refute, the others
 /// are not asked about: where threads keep out of each other's way by means of their own, all are refuted, there may be
@@ -27,8 +27,8 @@ const MOST_REFUTED: usize = 5_000;
 const MOST_STEPS: usize = 20_000;
 
 /// What is said of questions that came too late.
-const NOT_ASKED: &str = "not asked about in time";
-const NOT_DECIDED: &str = "not decided in time";
+pub(crate) const NOT_ASKED: &str = "not asked about in time";
+pub(crate) const NOT_DECIDED: &str = "not decided in time";
 
 /// What was found, and what could not be decided.
 #[derive(Default)]
@@ -68,7 +68,9 @@ impl Work<'_> {
         if self.out_of_time() {
             return self.not_begun(engine, beyond);
         }
-        let level = self.options.level.unwrap_or_else(|| highest_level(self.trace));
+        // Recipe's own level is for what comes after this.
+        let highest = highest_level(self.trace);
+        let level = self.options.level.filter(|&level| level != Level::Symbolic).unwrap_or(highest);
         let missing = if engine == Engine::Sb { Missing::All } else { Missing::Reach };
         self.progress.phase(&format!("{}: what must come before what", engine.name()), 0);
         let lowered = Lowered::of(self.trace, self.cells, level);
@@ -114,7 +116,7 @@ impl Work<'_> {
     }
 
     /// There was no time left for this engine.
-    fn not_begun(&mut self, engine: Engine, beyond: Option<Engine>) {
+    pub(crate) fn not_begun(&mut self, engine: Engine, beyond: Option<Engine>) {
         self.analysis.leave(engine, Subject::Event, "not looked at in time", self.trace.len());
         self.analysis.engines.push(EngineReport {
             engine,

@@ -49,6 +49,7 @@ fn analysis() -> Analysis {
             location_pairs: 1,
             complete: false,
             reduction: None,
+            searches: None,
         }],
         races: vec![Race {
             engine: Engine::Shb,

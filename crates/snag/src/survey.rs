@@ -10,7 +10,7 @@ use crate::failure::{Failure, Status};
 use crate::input::{self, Source};
 use crate::interrupt;
 use crate::output::Output;
-use snag_predict::{Analysis, Options, Progress};
+use snag_predict::{Analysis, Engine, Options, Progress};
 use snag_report::{Background, Findings, Report, Suppressions, Unread};
 use snag_schedule::Level;
 use snag_trace::globals::{self, Global};
@@ -122,9 +122,15 @@ fn analyse(context: &Context, trace: &Trace, job: &Job, budget: Option<Duration>
         false => snag_predict::analyse(trace, &options, &bars as &dyn Progress),
         true => {
             let mut all = Analysis::default();
-            // On a trace without missing methods engines that are about these do what mc does.
+            // On a trace without missing methods engines that are about these do what mc does, and without expressions
+            // so does recipe.
             let missing = trace.events.ops().contains(&Op::MethodBegin);
-            for &engine in job.options.engines.iter().filter(|engine| missing || !engine.is_about_missing()) {
+            let symbolic = snag_predict::is_symbolic(trace);
+            let differs = |engine: &Engine| match engine {
+                Engine::Recipe => symbolic,
+                engine => missing || !engine.is_about_missing(),
+            };
+            for &engine in job.options.engines.iter().filter(|engine| differs(engine)) {
                 forget_peak_memory();
                 let options = Options { engines: vec![engine], ..options.clone() };
                 let mut one = snag_predict::analyse(trace, &options, &bars as &dyn Progress);

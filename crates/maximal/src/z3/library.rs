@@ -46,6 +46,7 @@ unsafe extern "C" {
     fn Z3_mk_simple_solver(context: Raw) -> Raw;
     fn Z3_solver_inc_ref(context: Raw, solver: Raw);
     fn Z3_solver_dec_ref(context: Raw, solver: Raw);
+    fn Z3_solver_from_string(context: Raw, solver: Raw, text: *const c_char);
     fn Z3_solver_assert(context: Raw, solver: Raw, formula: Raw);
     fn Z3_solver_push(context: Raw, solver: Raw);
     fn Z3_solver_pop(context: Raw, solver: Raw, count: c_uint);
@@ -214,6 +215,13 @@ impl<'z> Solver<'z> {
 
     pub fn all(&self, parts: &[Term]) -> Term {
         self.term(unsafe { Z3_mk_and(self.context, parts.len() as c_uint, parts.as_ptr().cast()) })
+    }
+
+    /// Requires all that a text in SMT-LIB's language requires. What is wrong with it, if something is.
+    pub fn read(&self, text: &CStr) -> Result<(), String> {
+        // SAFETY: the text ends with a zero and is not kept.
+        unsafe { Z3_solver_from_string(self.context, self.solver, text.as_ptr()) };
+        self.owner.error().map_or(Ok(()), Err)
     }
 
     pub fn require(&self, formula: Term) {

@@ -111,14 +111,9 @@ enum Format {
     Html,
 }
 
-/// Engines that the interface names and that are still to come.
-const PLANNED_ENGINES: [&str; 1] = ["recipe"];
-
 fn engine_parser() -> impl TypedValueParser<Value = Engine> {
-    let here = Engine::ALL.map(|engine| PossibleValue::new(engine.name()));
-    let later = PLANNED_ENGINES.map(|name| PossibleValue::new(name).hide(true));
-    PossibleValuesParser::new(here.into_iter().chain(later))
-        .try_map(|name| Engine::by_name(&name).ok_or("this engine is not available in this version"))
+    PossibleValuesParser::new(Engine::ALL.map(|engine| PossibleValue::new(engine.name())))
+        .try_map(|name| Engine::by_name(&name).ok_or("this is no engine"))
 }
 
 fn level_parser() -> impl TypedValueParser<Value = Level> {

@@ -4,8 +4,8 @@
 mod check;
 mod commands;
 mod json;
-mod programs;
 mod online;
+mod programs;
 mod support;
 mod traces;
 mod verify;

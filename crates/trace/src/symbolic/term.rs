@@ -171,6 +171,8 @@ pub fn binary(operator: Binary, sort: Sort, a: i128, b: i128) -> Result<i128, Un
     match operator {
         Binary::Add => fit(sort, a.checked_add(b)),
         Binary::Subtract => fit(sort, a.checked_sub(b)),
+        // Of a product of fixed width the low bits count, and these are right even where 128 are not enough.
+        Binary::Multiply if sort != Sort::Int => fit(sort, Some(a.wrapping_mul(b))),
         Binary::Multiply => fit(sort, a.checked_mul(b)),
         Binary::Divide | Binary::Remainder => divide(operator, sort, a, b),
         Binary::BitAnd => Ok(sort.convert(a & b)),
