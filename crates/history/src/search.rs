@@ -155,7 +155,20 @@ struct Node {
     made: Moves,
     /// The move that led here; 0 for the start.
     by: Moves,
+    /// Why it is on the agenda: a set of bits. No reason puts it there twice, until it is woken: the next target may undo
+    /// what woke it.
+    reasons: u8,
 }
+
+/// The target was at its place of the first thread, or of the second.
+const AT_END: [u8; 2] = [1, 2];
+/// It was beyond the target in the first thread, or in the second.
+const BEYOND: [u8; 2] = [4, 8];
+/// A check held that may not hold for other targets.
+const RC4: u8 = 16;
+const RC5: u8 = 32;
+const RC6: u8 = 64;
+const RC7: u8 = 128;
 
 /// A check that was applied to a pair, for those who want to see them all.
 pub type Visit = (Pair, Check);
@@ -271,8 +284,11 @@ impl Search {
         } else {
             let (mut woken, mut inner) = (std::mem::take(&mut self.woken), Vec::new());
             self.agenda.wake(target, view.histories, &mut woken, &mut inner);
+            woken.iter().for_each(|&pair| self.node_mut(pair).reasons = 0);
             woken.extend(self.edge_of_row(target));
             woken.extend(self.edge_of_column(target));
+            woken.sort_unstable();
+            woken.dedup();
             for pair in woken.drain(..) {
                 self.look(view, pair, target, seen);
             }
@@ -305,31 +321,39 @@ impl Search {
         }
         // What was not walked because the target was found is for the next one.
         while let Some((from, _)) = self.stack.pop() {
-            self.agenda.add(from, Until::Reaches(Side::A, from[0]), view.histories);
+            self.leave(view, from, BEYOND[0], &[Until::Reaches(Side::A, from[0])]);
         }
         reached
+    }
+
+    /// Puts a visited pair on the agenda, unless it is there for the same reason.
+    fn leave(&mut self, view: &View, pair: Pair, reason: u8, until: &[Until]) {
+        let node = self.node_mut(pair);
+        if node.reasons & reason == 0 {
+            node.reasons |= reason;
+            until.iter().for_each(|&until| self.agenda.add(pair, until, view.histories));
+        }
     }
 
     /// Applies the checks to a visited pair, in the order of Table III: true at the target, otherwise puts the calls
     /// to be made on the stack.
     fn look(&mut self, view: &View, pair: Pair, target: Pair, seen: &mut dyn FnMut(Visit)) -> bool {
         let [a, b] = pair;
-        let later = |search: &mut Search, until: Until| search.agenda.add(pair, until, view.histories);
         // Beyond the target there is nothing to find for this one.
         if a > target[0] {
-            later(self, Until::Reaches(Side::A, a));
+            self.leave(view, pair, BEYOND[0], &[Until::Reaches(Side::A, a)]);
             return false;
         }
         if b > target[1] {
-            later(self, Until::Reaches(Side::B, b));
+            self.leave(view, pair, BEYOND[1], &[Until::Reaches(Side::B, b)]);
             return false;
         }
         let at_end = [a == target[0], b == target[1]];
         if at_end[0] {
-            later(self, Until::Reaches(Side::A, a + 1));
+            self.leave(view, pair, AT_END[0], &[Until::Reaches(Side::A, a + 1)]);
         }
         if at_end[1] {
-            later(self, Until::Reaches(Side::B, b + 1));
+            self.leave(view, pair, AT_END[1], &[Until::Reaches(Side::B, b + 1)]);
         }
         let (check, moves) = self.check(view, pair, target, at_end);
         seen((pair, check));
@@ -402,36 +426,33 @@ impl Search {
         let [ha, hb] = view.histories;
         let [a, b] = [ha.step(pair[0]), hb.step(pair[1])];
         let differ = a.lock != b.lock;
-        let mut later = |until: Until| self.agenda.add(pair, until, view.histories);
         // The first step of each thread on the lock that the other one takes, before its target.
         let touch_b = hb.next_touch(a.lock, pair[1]).filter(|&place| place < target[1]);
         if differ && touch_b.is_none() {
-            later(Until::Touches(Side::B, a.lock, pair[1]));
+            self.leave(view, pair, RC4, &[Until::Touches(Side::B, a.lock, pair[1])]);
             return (Check::Rc4, A);
         }
         let touch_a = ha.next_touch(b.lock, pair[0]).filter(|&place| place < target[0]);
         // RC4 would hold for a target that is not behind this step.
-        let inner = || Until::Within(Side::B, pair[1] + 1, touch_b.expect("or RC4 holds"));
+        let inner = touch_b.filter(|_| differ).map(|place| Until::Within(Side::B, pair[1] + 1, place));
         if differ && touch_a.is_none() {
-            later(Until::Touches(Side::A, b.lock, pair[0]));
-            later(inner());
+            let until: Vec<Until> = [Until::Touches(Side::A, b.lock, pair[0])].into_iter().chain(inner).collect();
+            self.leave(view, pair, RC5, &until);
             return (Check::Rc5, B);
         }
         let unlock_a = ha.next_unlock(a.lock, pair[0] + 1).filter(|&place| place < target[0]);
         if a.to == Mode::Exclusive && unlock_a.is_none() {
-            later(Until::Unlocks(Side::A, a.lock, pair[0] + 1));
-            if differ {
-                later(inner());
-            }
+            let until: Vec<Until> = [Until::Unlocks(Side::A, a.lock, pair[0] + 1)].into_iter().chain(inner).collect();
+            self.leave(view, pair, RC6, &until);
             return (Check::Rc6, B);
         }
         let unlock_b = hb.next_unlock(b.lock, pair[1] + 1).filter(|&place| place < target[1]);
         if b.to == Mode::Exclusive && unlock_b.is_none() {
-            later(Until::Unlocks(Side::B, b.lock, pair[1] + 1));
             // RC5 or RC6 would hold for a target that is not behind these steps.
-            if let Some(last) = touch_a.filter(|_| differ).max(unlock_a) {
-                later(Until::Within(Side::A, pair[0] + 1, last));
-            }
+            let last = touch_a.filter(|_| differ).max(unlock_a);
+            let inner = last.map(|last| Until::Within(Side::A, pair[0] + 1, last));
+            let until: Vec<Until> = [Until::Unlocks(Side::B, b.lock, pair[1] + 1)].into_iter().chain(inner).collect();
+            self.leave(view, pair, RC7, &until);
             return (Check::Rc7, A);
         }
         (Check::Default, A | B)
@@ -460,7 +481,7 @@ impl Search {
             self.columns.resize(column + 1, Vec::new());
         }
         let at = self.rows[row].partition_point(|node| node.b < pair[1]);
-        self.rows[row].insert(at, Node { b: pair[1], made: 0, by });
+        self.rows[row].insert(at, Node { b: pair[1], made: 0, by, reasons: 0 });
         let at = self.columns[column].partition_point(|&a| a < pair[0]);
         self.columns[column].insert(at, pair[0]);
     }
