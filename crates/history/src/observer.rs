@@ -9,9 +9,10 @@ use crate::agenda::Pair;
 use crate::histories::{History, Place, Stamp, Step, known};
 use crate::sets::{Mode, SetId, Sets};
 use crate::waits::Waits;
-use snag_orders::Objects;
+use snag_orders::MissingOrder;
 use snag_trace::events::Event;
-use snag_trace::{BarrierId, EventId, LockId, Op, ReachId, Tables, ThreadId, Trace};
+use snag_trace::{BarrierId, EventId, LockId, Op, Tables, ThreadId, Trace};
+use std::collections::HashMap;
 
 /// What is done about third threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -139,12 +140,10 @@ struct Generation {
     left: bool,
 }
 
-/// Rule 3: per object what those know who touched it outside of missing methods, and inside.
+/// Rule 3: what must come before each event, and what was known after the events that must.
 struct Missing {
-    objects: Objects,
-    outside: Vec<Vec<u32>>,
-    inside: Vec<Vec<u32>>,
-    open: Vec<Vec<ReachId>>,
+    order: MissingOrder,
+    known_after: HashMap<EventId, Option<Vec<u32>>>,
 }
 
 /// Everything that was observed.
@@ -168,10 +167,10 @@ impl Observer {
     /// Before anything happens. Missing methods are known to an observer only if it gets the trace.
     pub fn new(strategy: Strategy, trace: Option<&Trace>) -> Observer {
         let methods = trace.filter(|trace| strategy == Strategy::Two && trace.tables.reach_count() > 0);
-        let missing = methods.map(|trace| {
-            let objects = Objects::of(trace, snag_orders::Missing::Reach);
-            let rows = vec![Vec::new(); objects.count()];
-            Missing { outside: rows.clone(), inside: rows, open: Vec::new(), objects }
+        let missing = methods.and_then(|trace| {
+            let order = MissingOrder::of(trace, snag_orders::Missing::Reach)?;
+            let known_after = order.sources().iter().map(|&event| (event, None)).collect();
+            Some(Missing { order, known_after })
         });
         let nothing = Snapshot { at: EventId(0), threads: [].into() };
         Observer {
@@ -290,8 +289,8 @@ impl Observer {
     /// Takes note of an event. Accesses need not be shown unless [`Observer::orders_accesses`].
     pub fn observe(&mut self, number: EventId, event: &Event, tables: &Tables) {
         self.meet(event.thread);
-        if let Some(missing) = &mut self.missing {
-            missing.before(&mut self.threads[event.thread.index()], number, event);
+        if let Some(missing) = &self.missing {
+            missing.before(&mut self.threads[event.thread.index()], number);
         }
         let at = event.thread.index();
         match event.op {
@@ -486,38 +485,19 @@ impl Barrier {
 }
 
 impl Missing {
-    fn before(&mut self, thread: &mut Thread, number: EventId, event: &Event) {
-        let at = event.thread.index();
-        if self.open.len() <= at {
-            self.open.resize(at + 1, Vec::new());
-        }
-        if event.op == Op::MethodBegin {
-            self.open[at].push(ReachId(event.aux));
-        }
-        for &reach in &self.open[at] {
-            for &object in self.objects.reached(reach) {
-                thread.learn(number, &self.inside[object as usize]);
-                thread.learn(number, &self.outside[object as usize]);
+    fn before(&self, thread: &mut Thread, number: EventId) {
+        for earlier in self.order.before(number.index()) {
+            if let Some(Some(known)) = self.known_after.get(earlier) {
+                thread.learn(number, known);
             }
         }
-        self.objects.touched(number, event, |object| {
-            thread.learn(number, &self.inside[object as usize]);
-        });
     }
 
     fn after(&mut self, thread: &Thread, number: EventId, event: &Event) {
-        let at = event.thread.index();
-        let mut row = thread.stamp.to_vec();
-        set(&mut row, event.thread, number.0 + 1);
-        for &reach in &self.open[at] {
-            for &object in self.objects.reached(reach) {
-                gather(&mut self.inside[object as usize], &row);
-            }
-        }
-        let outside = &mut self.outside;
-        self.objects.touched(number, event, |object| gather(&mut outside[object as usize], &row));
-        if event.op == Op::MethodEnd {
-            self.open[at].pop();
+        if let Some(known) = self.known_after.get_mut(&number) {
+            let mut row = thread.stamp.to_vec();
+            set(&mut row, event.thread, number.0 + 1);
+            *known = Some(row);
         }
     }
 }

@@ -140,7 +140,7 @@ fn synchronises(facts: &Facts, earlier: usize, later: usize) -> bool {
         (Op::BarrierEnter, Op::BarrierEnter) => {
             a.target == b.target && facts.generation[earlier] < facts.generation[later]
         }
-        (Op::Alloc, _) => facts.alloc[later] == Some(earlier),
+        (Op::Alloc, _) => facts.alloc[later] == Some(earlier) && !b.op.on_other_side(),
         _ => false,
     }
 }

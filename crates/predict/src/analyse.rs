@@ -247,7 +247,7 @@ impl<'a> Work<'a> {
             Some((known, checker)) if *known >= end => &*checker,
             other => &other.insert((end, Checker::up_to(trace, cells, end))).1,
         };
-        let level = self.options.level.unwrap_or(engine.level());
+        let level = self.level_of(engine);
         let (progress, deadline) = (self.progress, self.deadline);
         progress.phase(&format!("{}: proving", engine.name()), claims.len() as u64);
         let late = late(progress, deadline);
@@ -354,6 +354,11 @@ impl<'a> Work<'a> {
             reduction: None,
             searches: None,
         });
+    }
+
+    /// The level at which an engine proves that knows no expressions.
+    pub fn level_of(&self, engine: Engine) -> Level {
+        self.options.level.filter(|&level| level != Level::Symbolic).unwrap_or(engine.level())
     }
 
     pub fn out_of_time(&self) -> bool {

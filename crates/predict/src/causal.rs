@@ -44,7 +44,7 @@ impl Work<'_> {
             pairs.sort_by_key(|pair| (pair.second, pair.first));
             pairs.truncate(options.max_races);
             let mut claims = self.claims_by_shb(engine, races.found, "no schedule was found that shows it");
-            let level = options.level.unwrap_or(engine.level());
+            let level = self.level_of(engine);
             complete &= self.settle(engine, level, &mut claims);
             complete &= self.prove(engine, claims);
         }

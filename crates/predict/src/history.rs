@@ -92,7 +92,7 @@ impl Work<'_> {
 
     /// Proves pairs and deadlocks. False if something was left undecided.
     fn prove_history(&mut self, engine: Engine, races: &mut Races, found: Found) -> bool {
-        let level = self.options.level.unwrap_or(engine.level());
+        let level = self.level_of(engine);
         let mut complete = self.prove_standoffs(engine, level, races);
         if found.pairs.is_empty() {
             return complete;

@@ -116,6 +116,9 @@ impl<W: Write> TracePage<'_, W> {
         writeln!(self.out, "<h3><b>R{number}</b> {}</h3>", Escaped(&headline))?;
         self.accesses([(race.first, &race.locks_first), (race.second, &race.locks_second)])?;
         self.paragraph(&text::guarantee(self.analysis, race.engine, race.level.word()))?;
+        for line in text::changes(self.trace, race) {
+            self.paragraph(&line)?;
+        }
         self.paragraph(&text::pair_count(race.count))?;
         self.witness(&race.witness, &text::race_goal(self.trace, race), "race")
     }

@@ -138,6 +138,7 @@ fn analyse(context: &Context, trace: &Trace, job: &Job, budget: Option<Duration>
                 all.races.append(&mut one.races);
                 all.deadlocks.append(&mut one.deadlocks);
                 all.candidates.append(&mut one.candidates);
+                all.left.append(&mut one.left);
             }
             all
         }
@@ -157,6 +158,9 @@ fn level_fits(level: Option<Level>, trace: &Trace) -> Result<(), String> {
     match level {
         Some(level @ (Level::Value | Level::Control)) if !trace.events.has_values() => {
             Err(format!("level '{level}' needs values and this trace has none; only 'writer' applies to it"))
+        }
+        Some(Level::Symbolic) if !snag_predict::is_symbolic(trace) => {
+            Err("level 'symbolic' needs expressions and this trace has none".to_owned())
         }
         _ => Ok(()),
     }

@@ -97,6 +97,9 @@ impl<W: Write> TraceText<'_, W> {
         self.accesses(race.first, race.second, &race.locks_first, &race.locks_second)?;
         self.stacks([race.first, race.second])?;
         self.line(&guarantee(self.analysis, race.engine, race.level.word()))?;
+        for line in changes(self.trace, race) {
+            self.line(&line)?;
+        }
         self.line(&pair_count(race.count))?;
         let goal = race_goal(self.trace, race);
         self.witness(&race.witness, &goal, |_| "race".to_owned())
@@ -271,6 +274,29 @@ pub(crate) fn guarantee(analysis: &Analysis, engine: Engine, level: &str) -> Str
         );
     }
     format!("found by {engine}, proved: the checker accepted the schedule below (level {level})")
+}
+
+/// What is otherwise in the schedule than it was in the trace: branches that go the other way, and reads with other values.
+pub(crate) fn changes(trace: &Trace, race: &Race) -> Vec<String> {
+    let at = |event: EventId| format!("in {} at {}", words::thread(trace, event), words::place(trace, event));
+    let branches = race.diverging.iter().map(|&event| {
+        format!("in it, the branch {} (event {}) goes the other way", at(event), grouped(event.0 as u64))
+    });
+    let reads = race.reads.iter().filter_map(|&(event, value)| {
+        let before = trace.events.get(event.index()).value;
+        if before == Some(value) {
+            return None;
+        }
+        let instead = before.map_or(String::new(), |before| format!(", not {before}"));
+        let target = words::target(trace, event);
+        let number = grouped(event.0 as u64);
+        Some(format!(
+            "in it, the read of {} {} (event {number}) takes {value}{instead}",
+            words::clean(&target),
+            at(event)
+        ))
+    });
+    branches.chain(reads).collect()
 }
 
 /// Why a candidate is no more than that.

@@ -117,13 +117,9 @@ fn engine_parser() -> impl TypedValueParser<Value = Engine> {
 }
 
 fn level_parser() -> impl TypedValueParser<Value = Level> {
-    let here = [Level::Writer, Level::Value, Level::Control].map(|level| PossibleValue::new(level.word()));
-    PossibleValuesParser::new(here.into_iter().chain([PossibleValue::new("symbolic").hide(true)])).try_map(|word| {
-        word.parse::<Level>()
-            .ok()
-            .filter(|&level| level < Level::Symbolic)
-            .ok_or("this level is not available in this version")
-    })
+    let levels = [Level::Writer, Level::Value, Level::Control, Level::Symbolic];
+    PossibleValuesParser::new(levels.map(|level| PossibleValue::new(level.word())))
+        .try_map(|word| word.parse::<Level>().map_err(|_| "this is no level"))
 }
 
 fn solver_parser() -> impl TypedValueParser<Value = Backend> {

@@ -32,9 +32,7 @@ fn bad_usage_is_an_error_that_says_so() {
     for (args, message) in [
         (&["check"][..], "TRACE"),
         (&["check", "--engine", "nonsense", &trace], "nonsense"),
-        (&["check", "--engine", "recipe", &trace], "not available in this version"),
-        (&["check", "--engine", "shb,recipe", &trace], "not available in this version"),
-        (&["check", "--level", "symbolic", &trace], "not available in this version"),
+        (&["check", "--engine", "shb,nonsense", &trace], "nonsense"),
         (&["check", "--level", "high", &trace], "high"),
         (&["check", "--window", "0", &trace], "--window"),
         (&["check", "--budget", "-1", &trace], "--budget"),
@@ -60,6 +58,8 @@ fn bad_usage_is_an_error_that_says_so() {
 fn a_level_that_the_trace_does_not_have_is_an_error() {
     let ran = snag(&["check", "--level", "value", &figure("fig1")]).expect(2);
     assert!(ran.stderr.contains("level 'value' needs values and this trace has none"), "{}", ran.stderr);
+    let ran = snag(&["check", "--level", "symbolic", &figure("fig1")]).expect(2);
+    assert!(ran.stderr.contains("level 'symbolic' needs expressions and this trace has none"), "{}", ran.stderr);
     snag(&["check", "--level", "writer", &figure("fig1")]).expect(1);
     let folder = Folder::new("level");
     let trace = folder.path("t.stx");
@@ -70,6 +70,22 @@ fn a_level_that_the_trace_does_not_have_is_an_error() {
         assert!(std::fs::read_to_string(&found).unwrap().contains(&format!("\"level\": \"{level}\"")));
         snag(&["verify", &trace, &found]).expect(0);
     }
+}
+
+#[test]
+fn a_race_at_level_symbolic_is_told_with_its_values_and_branches() {
+    let trace = format!("{}/../../examples/recipe/figure1.stx", env!("CARGO_MANIFEST_DIR"));
+    for arguments in [&["check", &trace][..], &["check", "--level", "symbolic", "--engine", "recipe", &trace]] {
+        let ran = snag(arguments).expect(1);
+        for line in [
+            "in it, the branch in T2 at figure1:4 (event 7) goes the other way",
+            "in it, the read of y in T2 at figure1:4 (event 5) takes 3, not 5",
+        ] {
+            assert!(ran.stdout.contains(line), "{line}: {}", ran.stdout);
+        }
+    }
+    let ran = snag(&["check", "--level", "control", &trace]).expect(1);
+    assert!(!ran.stdout.contains("symbolic"), "{}", ran.stdout);
 }
 
 #[test]
