@@ -40,6 +40,19 @@ fn every_race_of_the_examples_is_confirmed_and_every_recording_repeated() {
 }
 
 #[test]
+fn who_comes_first_in_a_race_can_be_seen_in_the_output() {
+    let folder = Folder::new("many");
+    compile("gcc", &["-g", "-O1", "-fsanitize=thread"], &example("bank_account.c"), &folder.path("program"));
+    assert_eq!(snag(&folder, &["record", "-o", "run.snag", "--", "./program"]).status.code(), Some(0));
+    let output = snag(&folder, &["replay", "run.snag", "--race", "R1", "--many", "2"]);
+    let report = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{report}{}", complaint(&output));
+    let (first, second) = report.split_once("first the write").expect(&report);
+    assert!(first.contains("exit status 0, output 'balance 200, audited 100"), "{report}");
+    assert!(second.contains("exit status 0, output 'balance 200, audited 110"), "{report}");
+}
+
+#[test]
 fn what_has_changed_since_the_recording_is_said() {
     let folder = Folder::new("changed");
     let flags = ["-g", "-fsanitize=thread"];
