@@ -241,13 +241,13 @@ impl<'a> Work<'a> {
 
     /// Checks the proposals on all cores. False if some could not be checked in time.
     pub fn prove(&mut self, engine: Engine, claims: Vec<Claim>) -> bool {
+        let level = self.level_of(engine);
         let (trace, cells) = (self.trace, self.cells);
         let end = claims.iter().map(Claim::end).max().unwrap_or(EventId(0));
         let checker = match &mut self.checker {
             Some((known, checker)) if *known >= end => &*checker,
             other => &other.insert((end, Checker::up_to(trace, cells, end))).1,
         };
-        let level = self.level_of(engine);
         let (progress, deadline) = (self.progress, self.deadline);
         progress.phase(&format!("{}: proving", engine.name()), claims.len() as u64);
         let late = late(progress, deadline);
