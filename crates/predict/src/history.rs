@@ -98,7 +98,7 @@ impl Work<'_> {
             return complete;
         }
         let at: HashMap<_, _> =
-            races.found.iter().map(|found| ([found.first.event, found.second.event], found.clone())).collect();
+            races.found.iter().map(|found| ([found.first.event, found.second.event], *found)).collect();
         let mut claims = self.claims_by_shb(engine, found, "no schedule was found that shows it");
         let open: Vec<usize> = (0..claims.len()).filter(|&claim| claims[claim].proposal.is_err()).collect();
         let mut events = Events::new(self.trace);

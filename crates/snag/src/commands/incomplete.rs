@@ -18,7 +18,7 @@ pub fn run(context: &Context, full: &Path, punched: &Path, as_json: bool) -> Res
     interrupt::listen()?;
     let read = |path: &Path| -> Result<Trace, Failure> {
         let trace = Source::open(context, path, None).and_then(|source| source.read(context));
-        Ok(trace.map_err(|problem| input::message(&problem))?)
+        trace.map_err(|problem| input::message(&problem))
     };
     let (whole, holes) = (read(full)?, read(punched)?);
     let calls = |trace: &Trace| trace.events.ops().iter().filter(|op| **op == Op::MethodBegin).count();
