@@ -69,7 +69,7 @@ pub fn punch(trace: &Trace, calls: &Calls, is_chosen: impl Fn(&str) -> bool) -> 
             let begin = method(&event, Op::MethodBegin);
             begins.insert(call, (push(begin, None), BTreeSet::new()));
         }
-        let is_mark = begins_here && !calls.all[call as usize].is_run || ends_here && !calls.all[call as usize].is_run;
+        let is_mark = (begins_here || ends_here) && !calls.all[call as usize].is_run;
         match fates[index] {
             Fate::Kept if matches!(event.op, Op::Let) || event.op.on_other_side() => removed += 1,
             Fate::Kept => {
@@ -257,10 +257,11 @@ fn overlapping_blocks(trace: &Trace) -> HashMap<u32, u32> {
     let mut heads = HashMap::new();
     let mut ranges = Vec::new();
     for (&op, &target) in trace.events.ops().iter().zip(trace.events.targets()) {
-        if matches!(op, Op::Alloc | Op::Free) && heads.insert(target, target).is_none() {
-            if let Variable::Range { address, size } = trace.tables.variable(VarId(target)) {
-                ranges.push((address, address + (size - 1), target));
-            }
+        if matches!(op, Op::Alloc | Op::Free)
+            && heads.insert(target, target).is_none()
+            && let Variable::Range { address, size } = trace.tables.variable(VarId(target))
+        {
+            ranges.push((address, address + (size - 1), target));
         }
     }
     ranges.sort_unstable();
