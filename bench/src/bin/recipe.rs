@@ -16,6 +16,9 @@ use snag_trace::{Cells, EventId, Op};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+/// After this long a question is given up.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 fn main() {
     let (mut programs, mut pairs, mut z3_pairs) = (5_000, 300, 20);
     let mut words = std::env::args().skip(1);
@@ -36,10 +39,11 @@ fn main() {
         println!(
             "| events | branches | pairs | by control | median ms | mean ms | 99 % ms | max ms | races | bounds | local | search | not decided |"
         );
-        println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
+        println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
         for events in [1_000, 10_000] {
-            measure(events, pairs);
+            measure("program", &program_trace(events), pairs);
         }
+        measure("random", &symbolic_trace(&long_shape(400), &mut Rng::new(7)), pairs);
     }
     if z3_pairs > 0 {
         z3::table(z3_pairs);
@@ -108,21 +112,59 @@ fn long_shape(events: usize) -> Dense {
     }
 }
 
-/// Pairs that conflict and that neither locks nor the hard order rule out, one of each pair of locations.
+/// A run of a program with so many events or a few more: accounts under a lock, counters without one, flags that end loops.
+fn program_trace(events: usize) -> Trace {
+    let mut text = String::from(
+        "shared int balance = 100;\nshared int total = 0;\nshared int limit = 40;\nshared int work = 0;\n\
+         shared int phase = 0;\nlock m;\nlock k;\n",
+    );
+    let rounds = events / 96;
+    for thread in 0..4 {
+        text += &format!(
+            "thread T{thread} {{
+                for (int i = 0; i < {rounds}; i++) {{
+                    lock(m);
+                    int b = balance;
+                    if (b > 20)
+                        balance = b - 7;
+                    else
+                        balance = b + 60;
+                    unlock(m);
+                    if (limit > i) {{
+                        int t = total;
+                        if (t < 100000)
+                            total = t + 1;
+                    }}
+                    lock(k);
+                    int w = work;
+                    if (phase % 4 == {thread})
+                        phase = phase + 1;
+                    unlock(k);
+                    work = w + i;
+                }}
+                limit = limit + {thread};
+            }}\n"
+        );
+    }
+    let program = compile("p", &text).unwrap_or_else(|mistake| panic!("{}", mistake.show("p", &text)));
+    run(&program, &Plan { seed: 3, ..Plan::default() }).unwrap_or_else(|_| panic!("the program runs")).trace
+}
+
+/// Pairs that conflict and that neither locks nor the hard order rule out, from all pairs of locations in turn.
 fn candidates(index: &Index, count: usize) -> Vec<[EventId; 2]> {
     let pairs = Pairs::of(index, None);
+    let each = (2 * count / pairs.tasks.len().max(1)).max(1);
     let all: Vec<[EventId; 2]> =
-        pairs.tasks.iter().filter_map(|task| pairs.of_task(task).next()).map(|(a, b)| [a, b]).collect();
+        pairs.tasks.iter().flat_map(|task| pairs.of_task(task).step_by(7).take(each)).map(|(a, b)| [a, b]).collect();
     let step = (all.len() / count).max(1);
     all.into_iter().step_by(step).take(count).collect()
 }
 
-fn measure(events: usize, count: usize) {
-    let trace = symbolic_trace(&long_shape(events), &mut Rng::new(7));
-    let cells = Cells::of(&trace);
+fn measure(what: &str, trace: &Trace, count: usize) {
+    let cells = Cells::of(trace);
     let branches = trace.events.ops().iter().filter(|&&op| op == Op::Branch).count();
-    let (control, symbolic) = (Index::new(&trace, &cells, Level::Control), Index::symbolic(&trace, &cells));
-    let checker = Checker::new(&trace, &cells);
+    let (control, symbolic) = (Index::new(trace, &cells, Level::Control), Index::symbolic(trace, &cells));
+    let checker = Checker::new(trace, &cells);
     let recipe = Recipe::of(&symbolic);
     let mut queries = Queries::new(&control, Limits::default());
     let (mut by_control, mut races, mut undecided) = (0, 0, 0);
@@ -136,7 +178,7 @@ fn measure(events: usize, count: usize) {
             continue;
         }
         let started = Instant::now();
-        let mut asker = recipe.asker(Some(std::sync::Arc::new(move || started.elapsed() > Duration::from_secs(20))));
+        let mut asker = recipe.asker(Some(std::sync::Arc::new(move || started.elapsed() > PATIENCE)));
         let (answer, stage) = asker.ask(pair);
         times.push(started.elapsed());
         stages[Stage::ALL.iter().position(|&other| other == stage).expect("a stage is one of all")] += 1;
@@ -144,9 +186,9 @@ fn measure(events: usize, count: usize) {
             Answer::Impossible => {}
             Answer::Unknown(_) => undecided += 1,
             Answer::Possible(schedule) => {
-                let reads = checker.reads_of(schedule.iter(&trace), &asker.diverging).expect("it is feasible");
+                let reads = checker.reads_of(schedule.iter(trace), &asker.diverging).expect("it is feasible");
                 checker
-                    .check_race_with_values(schedule.iter(&trace), &asker.diverging, &reads, pair[0], pair[1])
+                    .check_race_with_values(schedule.iter(trace), &asker.diverging, &reads, pair[0], pair[1])
                     .expect("the witness is right");
                 races += 1;
             }
@@ -157,7 +199,7 @@ fn measure(events: usize, count: usize) {
     let at = |share: f64| ms(times[((times.len() - 1) as f64 * share) as usize]);
     let mean = ms(times.iter().sum::<Duration>()) / times.len() as f64;
     println!(
-        "| {} | {branches} | {} | {by_control} | {:.2} | {mean:.2} | {:.1} | {:.1} | {races} | {} | {} | {} | {undecided} |",
+        "| {what} | {} | {branches} | {} | {by_control} | {:.2} | {mean:.2} | {:.1} | {:.1} | {races} | {} | {} | {} | {undecided} |",
         trace.len(),
         pairs.len(),
         at(0.5),
@@ -187,7 +229,6 @@ mod z3 {
     use std::collections::HashMap;
     use std::fmt::Write;
 
-    const PATIENCE: Duration = Duration::from_secs(20);
     /// A formula that is longer than this is not tried.
     const LONGEST: usize = 300_000_000;
 

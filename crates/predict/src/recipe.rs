@@ -11,12 +11,18 @@ use snag_orders::LocationPair;
 use snag_schedule::{Checker, Level, Schedule};
 use snag_trace::{EventId, Space, Trace};
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Within a budget, so many pairs of events at the same two locations are refuted by the search before the others are left.
 const MOST_REFUTED: usize = 500;
+
+/// Within a budget, one question takes no more than this part of it, so that others get their share, too.
+const SHARE: u32 = 100;
+/// But it may take this long in any case.
+const LEAST: Duration = Duration::from_millis(100);
+const OUT_OF_PATIENCE: &str = "not decided within its share of the budget";
 
 /// Whether a trace has expressions at all. Without, level `symbolic` is the highest other one.
 pub fn is_symbolic(trace: &Trace) -> bool {
@@ -163,10 +169,13 @@ impl Work<'_> {
                 }
             });
             let worker = || {
-                let told = stop.clone();
-                let mut asker = recipe.asker(Some(Arc::new(move || told.load(Ordering::Relaxed))));
+                let (told, clock) = (stop.clone(), Clock::new(options.budget));
+                let mut asker = recipe.asker(Some(Arc::new({
+                    let clock = clock.clone();
+                    move || told.load(Ordering::Relaxed) || clock.is_over()
+                })));
                 while let Some(number) = work.next_task() {
-                    work.task(&mut asker, number);
+                    work.task(&mut asker, &clock, number);
                     done.fetch_add(1, Ordering::Relaxed);
                 }
             };
@@ -179,6 +188,31 @@ impl Work<'_> {
             watch.thread().unpark();
         });
         work.answers.into_inner().expect("no worker panics")
+    }
+}
+
+/// How long the current question may take.
+#[derive(Clone)]
+struct Clock {
+    started: Instant,
+    /// When the question was put, in nanoseconds from the start.
+    since: Arc<AtomicU64>,
+    patience: Option<Duration>,
+}
+
+impl Clock {
+    fn new(budget: Option<Duration>) -> Clock {
+        let patience = budget.map(|budget| (budget / SHARE).max(LEAST));
+        Clock { started: Instant::now(), since: Arc::default(), patience }
+    }
+
+    fn restart(&self) {
+        self.since.store(self.started.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    fn is_over(&self) -> bool {
+        let since = Duration::from_nanos(self.since.load(Ordering::Relaxed));
+        self.patience.is_some_and(|patience| self.started.elapsed() > since + patience)
     }
 }
 
@@ -214,7 +248,7 @@ impl Asking<'_, '_, '_> {
     }
 
     /// Asks about the pairs of two locations until one is proved.
-    fn task(&self, asker: &mut Asker, number: usize) {
+    fn task(&self, asker: &mut Asker, clock: &Clock, number: usize) {
         let task = &self.pairs.tasks[number];
         let every = self.all_pairs || task.is_about_events();
         if self.is_over() {
@@ -245,6 +279,7 @@ impl Asking<'_, '_, '_> {
             if let Some((base, end)) = self.pairs.window_of(first) {
                 asker.set_window(base, end);
             }
+            clock.restart();
             let (answer, stage) = asker.ask(&[first, second]);
             match answer {
                 Answer::Possible(witness) => match self.check(first, second, witness, &asker.diverging) {
@@ -261,7 +296,8 @@ impl Asking<'_, '_, '_> {
                 },
                 Answer::Impossible => refuted += (stage == Stage::Search) as usize,
                 Answer::Unknown(Undecided::Stopped) => {
-                    open.get_or_insert((first, second, NOT_DECIDED.to_owned()));
+                    let reason = if self.stop.load(Ordering::Relaxed) { NOT_DECIDED } else { OUT_OF_PATIENCE };
+                    open.get_or_insert((first, second, reason.to_owned()));
                 }
                 Answer::Unknown(why) => {
                     open.get_or_insert((first, second, format!("not decided: {why:?}")));

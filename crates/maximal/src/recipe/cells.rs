@@ -15,9 +15,9 @@ use std::collections::HashSet;
 
 /// So many reads are encoded with all that they depend on at once; further ones only as far as a run shows it to be
 /// necessary.
-const AT_ONCE: usize = 300;
+const AT_ONCE: usize = 8;
 /// Further than this nothing is followed at once: the stack is finite.
-const DEEPEST: u32 = 50;
+const DEEPEST: u32 = 2;
 /// What a write leaves in memory.
 #[derive(Clone)]
 pub(super) struct Written {
