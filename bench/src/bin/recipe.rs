@@ -12,7 +12,7 @@ use snag_predict::{Engine, Options, Quiet, analyse};
 use snag_rcp::{Plan, compile, explore, random, run};
 use snag_schedule::{Checker, Level};
 use snag_trace::symbolic::Sort;
-use snag_trace::{Cells, EventId, Op};
+use snag_trace::{Cells, EventId, Op, Trace};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
