@@ -22,6 +22,7 @@ fn main() {
         let (trace, _) =
             TraceReader::new(Box::new(TextReader::new(Cursor::new(text))), None).read_all().expect("sound");
         seeds.extend([false, true].map(|compress| (Format::Snag, snag(&trace, compress))));
+        seeds.push((Format::Snag, snag_trace::exercise::recording_bytes(&trace)));
     }
     for (number, (format, bytes)) in seeds.iter().enumerate() {
         let put = |target: &str, name: String, bytes: &[u8]| {

@@ -6,10 +6,10 @@ use crate::runtime::Library;
 use crate::symbols::Symbols;
 use crate::translate::{Oddities, Translator};
 use crate::wire;
-use snag_trace::snag_format::{BLOCK_EVENTS, SnagWriter};
+use snag_trace::snag_format::{BLOCK_EVENTS, RecordingWriter};
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -58,6 +58,10 @@ pub struct Summary {
     pub oddities: Oddities,
     /// Why the trace could not be written to its end, if so.
     pub unwritten: Option<String>,
+    /// Processor time of the program, with all that it started and waited for.
+    pub program_time: Duration,
+    /// Processor time of recording it in this process.
+    pub recorder_time: Duration,
 }
 
 /// A program that is being recorded.
@@ -70,6 +74,8 @@ pub struct Recorder {
     command: Vec<OsString>,
     /// The translation.
     pub translator: Translator,
+    /// Processor time of this process and of its children when the program was started.
+    before: [Duration; 2],
 }
 
 /// Where a program is that is called by name.
@@ -103,21 +109,21 @@ impl Recorder {
             command.stdin(Stdio::null()).stdout(out).stderr(err);
         }
         without_randomisation(&mut command);
+        let before = [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].map(processor_time);
         let child = command.spawn().map_err(|error| format!("{shown}: cannot be started: {error}"))?;
         let translator = Translator::new(Symbols::new(std::env::current_dir().ok()));
-        Ok(Recorder { ring, child, _library: library, command: options.command.clone(), translator })
+        Ok(Recorder { ring, child, _library: library, command: options.command.clone(), translator, before })
     }
 
     /// Records until the program has ended, into a file that is readable up to its last block at any time.
     pub fn record(mut self, path: &Path) -> Result<Summary, String> {
         let file = File::create(path).map_err(|error| format!("{}: cannot create: {error}", path.display()))?;
-        let mut output = Output { writer: SnagWriter::new(BufWriter::new(file), true), unwritten: None };
-        output.extra(&self.about());
+        let mut output = Output { writer: RecordingWriter::new(BufWriter::new(file)), blocks: 0, unwritten: None };
+        output.extra(self.about());
         let ended = loop {
             let translator = &mut self.translator;
-            let full = self.ring.next(Duration::from_millis(50), |words| translator.chunk(words, false));
-            if full {
-                output.take(&mut self.translator, false);
+            let mut take = |translator: &mut Translator| output.take(translator);
+            if self.ring.next(Duration::from_millis(50), |words| translator.chunk(words, false, &mut take)) {
                 continue;
             }
             match self.child.try_wait() {
@@ -138,35 +144,36 @@ impl Recorder {
             self.translator.oddities.broken.get_or_insert_with(|| "the program has too many threads".to_owned());
         }
         let events = self.translator.count() as u64;
-        output.take(&mut self.translator, true);
+        output.end_block(&mut self.translator);
         if events == 0 {
             let _ = std::fs::remove_file(path);
             return Err("the program ended before its first event".to_owned());
         }
-        let Output { writer, mut unwritten } = output;
-        if unwritten.is_none()
-            && let Err(error) = writer
-                .finish(&self.translator.tables)
-                .map_err(|e| e.to_string())
-                .and_then(|mut out| out.flush().map_err(|e| e.to_string()))
-        {
-            unwritten = Some(error);
+        let Output { writer, mut unwritten, .. } = output;
+        if unwritten.is_none() {
+            unwritten = writer.finish(&self.translator.tables).err().map(|error| error.to_string());
+        } else {
+            drop(writer);
         }
         let bytes = std::fs::metadata(path).map_or(0, |data| data.len());
-        Ok(Summary { ended, events, bytes, oddities: self.translator.oddities, unwritten })
+        let [recorder_time, program_time] = [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].map(processor_time);
+        Ok(Summary {
+            ended,
+            events,
+            bytes,
+            oddities: self.translator.oddities,
+            unwritten,
+            program_time: program_time.saturating_sub(self.before[1]),
+            recorder_time: recorder_time.saturating_sub(self.before[0]),
+        })
     }
 
     /// Translates what a program that is dead has left.
     fn drain(&mut self, output: &mut Output) {
-        loop {
-            let translator = &mut self.translator;
-            if !self.ring.next(Duration::ZERO, |words| translator.chunk(words, false)) {
-                break;
-            }
-            output.take(&mut self.translator, false);
-        }
         let translator = &mut self.translator;
-        translator.chunk(self.ring.rest(), true);
+        let mut take = |translator: &mut Translator| output.take(translator);
+        while self.ring.next(Duration::ZERO, |words| translator.chunk(words, false, &mut take)) {}
+        translator.chunk(self.ring.rest(), true, &mut take);
     }
 
     fn about(&self) -> Vec<u8> {
@@ -192,6 +199,18 @@ impl Recorder {
         say("environment", &environment());
         block
     }
+}
+
+/// User and system time so far.
+fn processor_time(whose: libc::c_int) -> Duration {
+    // SAFETY: all zeroes is a valid rusage, and it outlives the call.
+    let usage = unsafe {
+        let mut usage = std::mem::zeroed();
+        libc::getrusage(whose, &mut usage);
+        usage
+    };
+    let duration = |time: libc::timeval| Duration::new(time.tv_sec as u64, 1000 * time.tv_usec as u32);
+    duration(usage.ru_utime) + duration(usage.ru_stime)
 }
 
 /// A checksum of a program, to tell whether it has changed.
@@ -254,34 +273,55 @@ fn without_randomisation(command: &mut Command) {
 
 /// The trace file. When it cannot be written any more, the program still runs to its end.
 struct Output {
-    writer: SnagWriter<BufWriter<File>>,
+    writer: RecordingWriter<BufWriter<File>>,
+    /// Blocks of events that were handed to the writer.
+    blocks: u64,
     unwritten: Option<String>,
 }
 
 impl Output {
-    /// Writes whole blocks of events, or, at the end, all.
-    fn take(&mut self, translator: &mut Translator, all: bool) {
-        if translator.events.len() < BLOCK_EVENTS && !all {
-            return;
+    /// Takes the events that were translated. When they fill a block, what belongs beside it follows.
+    fn take(&mut self, translator: &mut Translator) {
+        if self.unwritten.is_none() {
+            let written = self.writer.push(&translator.events, &translator.tables);
+            self.note(written);
         }
-        if self.unwritten.is_none() && !translator.events.is_empty() {
-            let written = self
-                .writer
-                .write(&translator.events, &translator.tables)
-                .and_then(|()| self.writer.flush(&translator.tables));
-            if let Err(error) = written {
-                self.unwritten = Some(error.to_string());
-            }
-        }
-        for block in translator.take_beside() {
-            self.extra(&block);
+        translator.taken();
+        if translator.count() as u64 / BLOCK_EVENTS as u64 > self.blocks {
+            self.blocks = translator.count() as u64 / BLOCK_EVENTS as u64;
+            self.beside(translator);
         }
     }
 
-    fn extra(&mut self, block: &[u8]) {
-        if self.unwritten.is_none()
-            && let Err(error) = self.writer.extra(block)
-        {
+    /// Writes all events that were taken, and what belongs beside them.
+    fn end_block(&mut self, translator: &mut Translator) {
+        self.take(translator);
+        if self.unwritten.is_none() {
+            let written = self.writer.end_block(&translator.tables);
+            self.note(written);
+        }
+        self.beside(translator);
+    }
+
+    fn beside(&mut self, translator: &mut Translator) {
+        for block in translator.take_beside() {
+            self.extra(block);
+        }
+        if self.unwritten.is_none() {
+            let written = self.writer.flush();
+            self.note(written);
+        }
+    }
+
+    fn extra(&mut self, block: Vec<u8>) {
+        if self.unwritten.is_none() {
+            let written = self.writer.extra(block);
+            self.note(written);
+        }
+    }
+
+    fn note(&mut self, written: snag_trace::Result<()>) {
+        if let Err(error) = written {
             self.unwritten = Some(error.to_string());
         }
     }

@@ -6,8 +6,11 @@
 use crate::recorded::{Recorded, thread_numbers};
 use crate::recorder::{Ended, Options, Recorder};
 use crate::ring::Settings;
+use crate::translate::Translator;
 use crate::wire::{self, Segment};
-use snag_trace::{EventId, Op, Trace, VarId, Variable};
+use snag_trace::events::Event;
+use snag_trace::snag_format::RecordedEvent;
+use snag_trace::{EventId, Op, Tables, Trace, VarId, Variable};
 use std::ffi::OsString;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -144,7 +147,7 @@ pub fn drive(
         None => {
             // Everything stands still, so the chunk is as it is.
             let rest = recorder.ring.rest().to_vec();
-            recorder.translator.chunk(&rest, false);
+            recorder.translator.chunk(&rest, false, &mut Translator::taken);
             stand(trace, &recorder, pair).unwrap_or_else(|why| Driven::Diverged { done, all, why })
         }
     };
@@ -159,7 +162,7 @@ fn follow(recorder: &mut Recorder) -> Result<Option<String>, String> {
     let mut last = (Instant::now(), 0, 0);
     loop {
         let Recorder { ring, translator, .. } = recorder;
-        let moved = ring.next(Duration::from_millis(5), |words| translator.chunk(words, false));
+        let moved = ring.next(Duration::from_millis(5), |words| translator.chunk(words, false, &mut Translator::taken));
         match ring.header().outcome.load(Acquire) {
             wire::FOLLOWED => return Ok(None),
             wire::DIVERGED => return Ok(Some("the thread whose turn it was cannot run".to_owned())),
@@ -238,13 +241,11 @@ pub enum Repeated {
 pub fn repeat(trace: &Trace, recorded: &Recorded, command: Vec<OsString>) -> Result<Repeated, String> {
     let settings = Settings { schedule: recorded.schedule(), ..Settings::default() };
     let mut recorder = Recorder::start(&Options { command, settings, output: None })?;
-    let mut compared = 0;
-    let mut difference = None;
+    let mut comparison = Comparison { trace, compared: 0, difference: None };
     let ended = loop {
         let Recorder { ring, translator, .. } = &mut recorder;
-        let full = ring.next(Duration::from_millis(20), |words| translator.chunk(words, false));
-        if full {
-            difference = difference.or_else(|| compare(trace, &mut recorder, &mut compared));
+        let mut compare = |translator: &mut Translator| comparison.compare(translator);
+        if ring.next(Duration::from_millis(20), |words| translator.chunk(words, false, &mut compare)) {
             continue;
         }
         match recorder.child.try_wait() {
@@ -253,13 +254,11 @@ pub fn repeat(trace: &Trace, recorded: &Recorded, command: Vec<OsString>) -> Res
             Err(error) => return Err(format!("cannot wait for the program: {error}")),
         }
     };
-    while {
-        let Recorder { ring, translator, .. } = &mut recorder;
-        ring.next(Duration::ZERO, |words| translator.chunk(words, false))
-    } {}
-    let rest = recorder.ring.rest().to_vec();
-    recorder.translator.chunk(&rest, true);
-    difference = difference.or_else(|| compare(trace, &mut recorder, &mut compared));
+    let Recorder { ring, translator, .. } = &mut recorder;
+    let mut compare = |translator: &mut Translator| comparison.compare(translator);
+    while ring.next(Duration::ZERO, |words| translator.chunk(words, false, &mut compare)) {}
+    translator.chunk(ring.rest(), true, &mut compare);
+    let Comparison { compared, difference, .. } = comparison;
     if let Some((event, then, now)) = difference {
         return Ok(Repeated::Differs(event, then, now));
     }
@@ -270,30 +269,64 @@ pub fn repeat(trace: &Trace, recorded: &Recorded, command: Vec<OsString>) -> Res
     Ok(Repeated::Same(compared as u64, ended))
 }
 
-/// Compares the events that were translated since the last time.
-fn compare(trace: &Trace, recorder: &mut Recorder, compared: &mut usize) -> Option<(u64, String, String)> {
-    let translator = &mut recorder.translator;
-    let now = Trace { tables: std::mem::take(&mut translator.tables), events: std::mem::take(&mut translator.events) };
-    let mut difference = None;
-    for index in 0..now.events.len() {
-        let event = *compared;
-        if event >= trace.len() {
-            let what = describe(&now, index);
-            difference = Some((event as u64, "the end of the recording".to_owned(), what));
-            break;
+/// Compares what happens with what was recorded.
+struct Comparison<'a> {
+    trace: &'a Trace,
+    /// Events that were the same.
+    compared: usize,
+    /// The first one that was not, what it was, and what it is now.
+    difference: Option<(u64, String, String)>,
+}
+
+impl Comparison<'_> {
+    /// Compares the events that were translated since the last time.
+    fn compare(&mut self, translator: &mut Translator) {
+        for now in &translator.events {
+            if self.difference.is_some() {
+                break;
+            }
+            let event = self.compared;
+            if event >= self.trace.len() {
+                let now = describe_recorded(now, &translator.tables);
+                self.difference = Some((event as u64, "the end of the recording".to_owned(), now));
+            } else if self.is_same(now) {
+                self.compared += 1;
+            } else {
+                let now = describe_recorded(now, &translator.tables);
+                self.difference = Some((event as u64, describe(self.trace, event), now));
+            }
         }
-        let (then, happened) = (trace.events.get(event), now.events.get(index));
-        // Names get their numbers in the order in which they come, so the same events have the same numbers.
-        if then != happened {
-            difference = Some((event as u64, describe(trace, event), describe(&now, index)));
-            break;
-        }
-        *compared += 1;
+        translator.taken();
+        translator.take_beside();
     }
-    translator.tables = now.tables;
-    translator.events = now.events;
-    translator.take_beside();
-    difference
+
+    /// Names get their numbers in the order in which they come, so the same events have the same numbers; of variables
+    /// this is so for each of the two kinds.
+    fn is_same(&self, now: &RecordedEvent) -> bool {
+        let then = self.trace.event(EventId::new(self.compared));
+        let same_target = match then.op.has_variable() {
+            false => now.size == 0 && now.address == then.target as u64,
+            true => match self.trace.tables.variable(VarId(then.target)) {
+                Variable::Named(name) => now.size == 0 && now.address == name as u64,
+                Variable::Range { address, size } => (now.address, now.size) == (address, size),
+            },
+        };
+        let rest = (then.op, then.thread, then.location, then.aux, then.value, then.written);
+        same_target && rest == (now.op, now.thread, now.location, now.aux, now.value, now.written)
+    }
+}
+
+/// An event that has not become part of a trace.
+fn describe_recorded(event: &RecordedEvent, tables: &Tables) -> String {
+    let RecordedEvent { op, thread, location, aux, value, written, .. } = *event;
+    let mut trace = Trace { tables: tables.clone(), ..Trace::default() };
+    let target = match (op.has_variable(), event.size) {
+        (false, _) => event.address as u32,
+        (true, 0) => tables.variable_of_name(event.address as usize).map_or(0, |variable| variable.0),
+        (true, size) => trace.tables.variable_range(event.address, size).0,
+    };
+    trace.events.push(Event { op, thread, location, aux, value, written, target });
+    describe(&trace, 0)
 }
 
 fn describe(trace: &Trace, index: usize) -> String {

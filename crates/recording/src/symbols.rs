@@ -151,6 +151,27 @@ impl Symbols {
     }
 }
 
+impl Symbols {
+    /// The variables that have bytes in a range of addresses.
+    pub fn data_in(&mut self, range: Range<u64>) -> Vec<Variable> {
+        let mut all = Vec::new();
+        for module in &mut self.modules {
+            if module.extent.start >= range.end || module.extent.end <= range.start {
+                continue;
+            }
+            let (path, bias) = (&module.path, module.bias);
+            let data = module.data.get_or_insert_with(|| data_symbols(path));
+            for (start, size, name) in data.iter() {
+                let address = start.wrapping_add(bias);
+                if address < range.end && address.saturating_add(*size) > range.start {
+                    all.push(Variable { address, size: *size, name: name.clone() });
+                }
+            }
+        }
+        all
+    }
+}
+
 /// Only names that are mangled: `m` alone would be demangled to a type.
 fn demangle(name: &str) -> String {
     match name.starts_with("_Z") || name.starts_with("_R") {

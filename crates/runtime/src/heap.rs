@@ -37,7 +37,7 @@ pub unsafe extern "C" fn malloc_at(size: usize, pc: usize) -> Pointer {
     block
 }
 
-unsafe extern "C" fn free_at(block: Pointer, pc: usize) {
+pub unsafe extern "C" fn free_at(block: Pointer, pc: usize) {
     if !block.is_null() && counts(pc) {
         put3(head(op::FREE, 0, pc), block as u64, is_mapped(block));
     }

@@ -33,44 +33,53 @@ fn backwards(to: usize, from: usize, length: usize) {
     }
 }
 
-/// A copy, with its events.
-fn copy(to: usize, from: usize, length: usize, pc: usize) {
+/// A copy; with its events if it counts. Whatever decides how much is copied is looked at after the step was counted:
+/// at a step another thread may get its turn.
+fn copy(counts: bool, to: usize, from: usize, length: usize, pc: usize) {
     if length == 0 {
         return;
     }
-    let counts = counts(pc);
-    if counts {
-        put_range(op::RANGE_READ, pc, from, length);
-    }
+    note_read(counts, from, length, pc);
     if to <= from || to >= from + length {
         forwards(to, from, length)
     } else {
         backwards(to, from, length)
     }
-    if counts {
-        put_range(op::RANGE_WRITE, pc, to, length);
+    note_write(counts, to, length, pc);
+}
+
+fn fill(counts: bool, to: usize, byte: u8, length: usize, pc: usize) {
+    unsafe {
+        asm!("rep stosb", inout("rdi") to => _, in("al") byte, inout("rcx") length => _,
+             options(nostack, preserves_flags));
+    }
+    note_write(counts, to, length, pc);
+}
+
+fn note_read(counts: bool, at: usize, length: usize, pc: usize) {
+    if counts && length > 0 {
+        put_range(op::RANGE_READ, pc, at, length);
+    }
+}
+
+fn note_write(counts: bool, at: usize, length: usize, pc: usize) {
+    if counts && length > 0 {
+        put_range(op::RANGE_WRITE, pc, at, length);
     }
 }
 
 unsafe extern "C" fn copy_at(to: usize, from: usize, length: usize, pc: usize) -> usize {
-    copy(to, from, length, pc);
+    copy(length > 0 && counts(pc), to, from, length, pc);
     to
 }
 
 unsafe extern "C" fn copy_to_end_at(to: usize, from: usize, length: usize, pc: usize) -> usize {
-    copy(to, from, length, pc);
+    copy(length > 0 && counts(pc), to, from, length, pc);
     to + length
 }
 
 unsafe extern "C" fn fill_at(to: usize, byte: c_int, length: usize, pc: usize) -> usize {
-    let counts = length > 0 && counts(pc);
-    unsafe {
-        asm!("rep stosb", inout("rdi") to => _, in("al") byte as u8, inout("rcx") length => _,
-             options(nostack, preserves_flags));
-    }
-    if counts {
-        put_range(op::RANGE_WRITE, pc, to, length);
-    }
+    fill(length > 0 && counts(pc), to, byte as u8, length, pc);
     to
 }
 
@@ -79,11 +88,7 @@ unsafe extern "C" fn zero_at(to: usize, length: usize, pc: usize) {
 }
 
 fn length_of(text: usize) -> usize {
-    let mut length = 0;
-    while unsafe { ((text + length) as *const u8).read_volatile() } != 0 {
-        length += 1;
-    }
-    length
+    length_up_to(text, usize::MAX)
 }
 
 fn length_up_to(text: usize, most: usize) -> usize {
@@ -94,63 +99,61 @@ fn length_up_to(text: usize, most: usize) -> usize {
     length
 }
 
-fn note_read(at: usize, length: usize, pc: usize) {
-    if length > 0 && counts(pc) {
-        put_range(op::RANGE_READ, pc, at, length);
-    }
-}
-
 unsafe extern "C" fn length_at(text: usize, pc: usize) -> usize {
-    let length = length_of(text);
-    note_read(text, length + 1, pc);
-    length
+    unsafe { length_up_to_at(text, usize::MAX, pc) }
 }
 
 unsafe extern "C" fn length_up_to_at(text: usize, most: usize, pc: usize) -> usize {
+    let counts = counts(pc);
     let length = length_up_to(text, most);
-    note_read(text, most.min(length + 1), pc);
+    note_read(counts, text, most.min(length.saturating_add(1)), pc);
     length
 }
 
 unsafe extern "C" fn text_copy_at(to: usize, from: usize, pc: usize) -> usize {
-    copy(to, from, length_of(from) + 1, pc);
+    unsafe { text_copy_to_end_at(to, from, pc) };
     to
 }
 
 unsafe extern "C" fn text_copy_to_end_at(to: usize, from: usize, pc: usize) -> usize {
+    let counts = counts(pc);
     let length = length_of(from);
-    copy(to, from, length + 1, pc);
+    copy(counts, to, from, length + 1, pc);
     to + length
 }
 
 unsafe extern "C" fn text_copy_up_to_at(to: usize, from: usize, most: usize, pc: usize) -> usize {
+    let counts = counts(pc);
     let length = length_up_to(from, most);
-    copy(to, from, most.min(length + 1), pc);
+    copy(counts, to, from, most.min(length.saturating_add(1)), pc);
     if most > length + 1 {
-        unsafe { fill_at(to + length + 1, 0, most - length - 1, pc) };
+        fill(counts, to + length + 1, 0, most - length - 1, pc);
     }
     to
 }
 
 unsafe extern "C" fn append_at(to: usize, from: usize, pc: usize) -> usize {
+    let counts = counts(pc);
     let before = length_of(to);
-    note_read(to, before + 1, pc);
-    copy(to + before, from, length_of(from) + 1, pc);
+    note_read(counts, to, before + 1, pc);
+    copy(counts, to + before, from, length_of(from) + 1, pc);
     to
 }
 
 unsafe extern "C" fn append_up_to_at(to: usize, from: usize, most: usize, pc: usize) -> usize {
+    let counts = counts(pc);
     let before = length_of(to);
-    note_read(to, before + 1, pc);
+    note_read(counts, to, before + 1, pc);
     let length = length_up_to(from, most);
-    copy(to + before, from, length, pc);
-    unsafe { fill_at(to + before + length, 0, 1, pc) };
+    copy(counts, to + before, from, length, pc);
+    fill(counts, to + before + length, 0, 1, pc);
     to
 }
 
 unsafe extern "C" fn compare_at(a: usize, b: usize, length: usize, pc: usize) -> c_int {
-    note_read(a, length, pc);
-    note_read(b, length, pc);
+    let counts = counts(pc);
+    note_read(counts, a, length, pc);
+    note_read(counts, b, length, pc);
     for i in 0..length {
         let [x, y] = [a, b].map(|at| unsafe { ((at + i) as *const u8).read_volatile() } as c_int);
         if x != y {
@@ -178,12 +181,13 @@ unsafe extern "C" fn text_compare_at(a: usize, b: usize, pc: usize) -> c_int {
 }
 
 unsafe extern "C" fn text_compare_up_to_at(a: usize, b: usize, most: usize, pc: usize) -> c_int {
+    let counts = counts(pc);
     let length = compared(a, b, most);
     if length == 0 {
         return 0;
     }
-    note_read(a, length, pc);
-    note_read(b, length, pc);
+    note_read(counts, a, length, pc);
+    note_read(counts, b, length, pc);
     let [x, y] = [a, b].map(|text| unsafe { ((text + length - 1) as *const u8).read_volatile() } as c_int);
     x - y
 }
@@ -193,13 +197,24 @@ unsafe extern "C" fn duplicate_at(text: usize, pc: usize) -> usize {
 }
 
 unsafe extern "C" fn duplicate_up_to_at(text: usize, most: usize, pc: usize) -> usize {
-    let length = length_up_to(text, most);
-    let to = unsafe { crate::heap::malloc_at(length + 1, pc) } as usize;
-    if to != 0 {
-        copy(to, text, length, pc);
-        unsafe { fill_at(to + length, 0, 1, pc) };
+    // The block is found first: its allocation is a step of its own, in which the text may change.
+    let mut length = length_up_to(text, most);
+    loop {
+        let to = unsafe { crate::heap::malloc_at(length + 1, pc) } as usize;
+        if to == 0 {
+            return 0;
+        }
+        let counts = counts(pc);
+        let now = length_up_to(text, most);
+        if now <= length {
+            copy(counts, to, text, now, pc);
+            note_read(counts && now < most, text + now, 1, pc);
+            fill(counts, to + now, 0, 1, pc);
+            return to;
+        }
+        unsafe { crate::heap::free_at(to as crate::c::Pointer, pc) };
+        length = now;
     }
-    to
 }
 
 stubs! {

@@ -16,7 +16,7 @@ pub const VARIABLE: &str = "SNAG_RECORDING";
 pub const MAGIC: u64 = 0x3167_6e69_7267_616e;
 
 /// Changes whenever records or header change.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Bytes before the schedule, and the size of a page.
 pub const PAGE: usize = 4096;

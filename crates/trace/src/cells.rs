@@ -152,8 +152,7 @@ impl Cells {
         // Named variables are regions' inhabitants with the address of their id and no size.
         let mut live_ranges: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
         let mut live_names: HashMap<u32, u32> = HashMap::new();
-        let mut keys: HashMap<Place, u32> = HashMap::new();
-        let mut places: Vec<Place> = Vec::new();
+        let mut places = Places::new(trace.tables.variable_count());
         let mut span = vec![0; trace.len()];
         for (index, span) in span.iter_mut().enumerate() {
             let op = trace.events.ops()[index];
@@ -161,7 +160,14 @@ impl Cells {
                 continue;
             }
             let target = trace.events.targets()[index];
+            if let Some(place) = places.lately(target).filter(|_| op != Op::Free && op != Op::Alloc) {
+                *span = place;
+                continue;
+            }
             let variable = trace.tables.variable(VarId(target));
+            if matches!(op, Op::Alloc | Op::Free) {
+                places.regions_change();
+            }
             if op == Op::Alloc {
                 let region = index as u32 + 1;
                 match variable {
@@ -187,11 +193,7 @@ impl Cells {
                 Variable::Range { address, size } => Extent::Bytes(address, size),
             };
             let whole_region = op == Op::Free;
-            let place = Place { region, whole_region, extent };
-            *span = *keys.entry(place).or_insert_with(|| {
-                places.push(place);
-                places.len() as u32 - 1
-            });
+            *span = places.number(target, Place { region, whole_region, extent });
             if whole_region {
                 match variable {
                     Variable::Named(_) => live_names.remove(&target).is_some(),
@@ -199,7 +201,63 @@ impl Cells {
                 };
             }
         }
-        Map::number(places, span, &reach_cuts(trace))
+        Map::number(places.all, span, &reach_cuts(trace))
+    }
+}
+
+/// All places, numbered in the order in which they are touched.
+///
+/// A variable mostly stays in one region, so its last place is remembered, and how often regions had changed when it was
+/// last looked at: most events need neither a look at the heap nor a hash.
+struct Places {
+    all: Vec<Place>,
+    /// For each variable its last place, or `NO_PLACE`, and when.
+    last: Vec<(u32, u32)>,
+    /// Places of variables in other regions than their last one: variable, region.
+    before: HashMap<(u32, u32), u32>,
+    /// How often regions have changed.
+    changes: u32,
+}
+
+const NO_PLACE: u32 = u32::MAX;
+
+impl Places {
+    fn new(variables: usize) -> Places {
+        Places { all: Vec::new(), last: vec![(NO_PLACE, 0); variables], before: HashMap::new(), changes: 0 }
+    }
+
+    fn regions_change(&mut self) {
+        self.changes += 1;
+    }
+
+    /// The place of a variable, if regions have not changed since it was numbered.
+    #[inline]
+    fn lately(&self, variable: u32) -> Option<u32> {
+        let (place, when) = self.last[variable as usize];
+        (place != NO_PLACE && when == self.changes).then_some(place)
+    }
+
+    fn number(&mut self, variable: u32, place: Place) -> u32 {
+        let new = self.all.len() as u32;
+        if place.whole_region {
+            // A region ends once.
+            self.all.push(place);
+            return new;
+        }
+        let (last, _) = self.last[variable as usize];
+        let number = match self.all.get(last as usize) {
+            None => new,
+            Some(known) if known.region == place.region => last,
+            Some(known) => {
+                self.before.insert((variable, known.region), last);
+                *self.before.get(&(variable, place.region)).unwrap_or(&new)
+            }
+        };
+        if number == new {
+            self.all.push(place);
+        }
+        self.last[variable as usize] = (number, self.changes);
+        number
     }
 }
 

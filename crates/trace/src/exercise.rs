@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::events::Events;
 use crate::open::{Format, read_from};
 use crate::reader::{BlockReader, TraceReader};
-use crate::snag_format::{SnagReader, SnagWriter, repaired};
+use crate::snag_format::{RecordedEvent, RecordingWriter, SnagReader, SnagWriter, repaired};
 use crate::std_format::{StdReader, StdWriter};
 use crate::text_format::{TextReader, TextWriter};
 use crate::trace::Trace;
@@ -16,7 +16,7 @@ use std::io::Cursor;
 /// Reads bytes as a trace in `format`, and checks what can be said of the outcome:
 ///
 /// - STD and Snag's text are written again byte for byte;
-/// - after writing to `.snag` and reading again, the trace is the same, compressed or not;
+/// - after writing to `.snag` and reading again, the trace is the same, compressed or not, also as a recording;
 /// - what is written as Snag's text is read again, and written the same.
 ///
 /// The checksums of `.snag` are made right first, so that a fuzzer gets past them.
@@ -41,6 +41,8 @@ pub fn trace(format: Format, bytes: &[u8]) {
         let again = read(Format::Snag, &snag_bytes(&trace, compress)).expect("what was written can be read");
         assert!(again == trace, "a trace is the same after .snag");
     }
+    let again = read(Format::Snag, &recording_bytes(&trace)).expect("what was recorded can be read");
+    assert!(again == trace, "a trace is the same after it was written as a recording");
     if let Ok(text) = text_bytes(&trace) {
         let again = read(Format::Text, &text).expect("text that was written can be read");
         assert_eq!(text_bytes(&again).expect("and written again"), text, "text has one spelling");
@@ -91,4 +93,12 @@ fn snag_bytes(trace: &Trace, compress: bool) -> Vec<u8> {
     let mut writer = SnagWriter::new(Vec::new(), compress);
     writer.write(&trace.events, &trace.tables).expect("every trace can be written as .snag");
     writer.finish(&trace.tables).expect("every trace can be written as .snag")
+}
+
+/// The trace as a recorder writes it.
+pub fn recording_bytes(trace: &Trace) -> Vec<u8> {
+    let mut writer = RecordingWriter::new(Vec::new());
+    let events: Vec<RecordedEvent> = trace.events.iter().map(|e| RecordedEvent::of(&e, &trace.tables)).collect();
+    writer.push(&events, &trace.tables).expect("every trace can be written as a recording");
+    writer.finish(&trace.tables).expect("every trace can be written as a recording")
 }

@@ -22,6 +22,7 @@ mod narrow;
 pub mod op;
 pub mod open;
 pub mod punch;
+mod ranges;
 mod reaches;
 pub mod reader;
 mod scan;

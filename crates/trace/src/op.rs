@@ -159,6 +159,12 @@ impl Op {
         self.is_access() | (self as u8 == Op::Branch as u8)
     }
 
+    /// Is about a variable: an access, on whichever side of a branch, or a heap block.
+    #[inline(always)]
+    pub fn has_variable(self) -> bool {
+        self.is_access() || matches!(self, Op::Alloc | Op::Free | Op::OtherRead | Op::OtherWrite)
+    }
+
     /// Reads or writes memory (not `free`, which only conflicts with accesses).
     #[inline(always)]
     pub fn is_access(self) -> bool {

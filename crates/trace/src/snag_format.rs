@@ -13,25 +13,38 @@
 //! ```
 //!
 //! All numbers are little endian. The payloads are described in `docs/formats.md`, and written and read by the
-//! submodules `columns` (events) and `entries` (names, declarations, comments, index, end).
+//! submodules `columns` and `recorded` (events) and `entries` (names, declarations, comments, index, end).
 
+mod blocks;
 mod columns;
 mod entries;
 mod extra;
 mod file;
+mod numbers;
+mod packing;
 mod read;
+mod recorded;
+mod recording;
 mod write;
 
+pub use blocks::repaired;
 pub use extra::read_extras;
 pub use file::SnagFile;
 pub use read::SnagReader;
-pub use write::{SnagWriter, repaired};
+pub use recorded::RecordedEvent;
+pub use recording::RecordingWriter;
+pub use write::SnagWriter;
+
+use packing::Packing;
 
 /// The first bytes of a file. As with PNG, the line ends in it do not survive a transfer as text.
 pub const MAGIC: [u8; 8] = *b"SNAG\r\n\x1a\n";
 
-/// The version this code reads and writes.
-pub const VERSION: u32 = 1;
+/// The version this code writes. It reads version 1, too, which has neither recorded events nor zstd.
+pub const VERSION: u32 = 2;
+
+/// The oldest version that is read.
+const OLDEST_VERSION: u32 = 1;
 
 /// Length of the file header.
 const FILE_HEADER: usize = 16;
@@ -59,6 +72,8 @@ enum Kind {
     Index = 4,
     /// Something that prediction does not need: what recording knows beside the events. Passed over by readers of events.
     Extra = 6,
+    /// Events as a program was recorded: by address.
+    Recorded = 7,
     /// Number of events, layout, where the index is. Always [`END_LENGTH`] long, so that it can be found from behind.
     End = 5,
 }
@@ -68,9 +83,13 @@ const END_LENGTH: usize = 24;
 
 impl Kind {
     fn from_code(code: u8) -> Option<Kind> {
-        [Kind::Names, Kind::Events, Kind::Comments, Kind::Index, Kind::End, Kind::Extra]
+        [Kind::Names, Kind::Events, Kind::Comments, Kind::Index, Kind::End, Kind::Extra, Kind::Recorded]
             .into_iter()
             .find(|k| *k as u8 == code)
+    }
+
+    fn has_events(self) -> bool {
+        matches!(self, Kind::Events | Kind::Recorded)
     }
 }
 
@@ -78,8 +97,8 @@ impl Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct BlockHeader {
     kind: Kind,
-    /// Whether the payload is an LZ4 block.
-    lz4: bool,
+    /// How the payload is compressed.
+    packing: Packing,
     /// Length of the payload as stored.
     stored: usize,
     /// Its length when decompressed.
@@ -94,7 +113,7 @@ impl BlockHeader {
     fn encode(&self) -> [u8; BLOCK_HEADER] {
         let mut bytes = [0; BLOCK_HEADER];
         bytes[0] = self.kind as u8;
-        bytes[1] = self.lz4 as u8;
+        bytes[1] = self.packing as u8;
         for (at, field) in [(4, self.stored as u32), (8, self.plain as u32), (12, self.events as u32), (16, self.crc)] {
             bytes[at..at + 4].copy_from_slice(&field.to_le_bytes());
         }
@@ -109,17 +128,14 @@ impl BlockHeader {
             return Err("the checksum of the block's header is wrong: the file is damaged".to_owned());
         }
         let Some(kind) = Kind::from_code(bytes[0]) else { return Err(format!("unknown kind of block {}", bytes[0])) };
-        let lz4 = match bytes[1] {
-            0 => false,
-            1 => true,
-            other => return Err(format!("unknown compression {other} of a block")),
-        };
+        let packing =
+            Packing::from_code(bytes[1]).ok_or_else(|| format!("unknown compression {} of a block", bytes[1]))?;
         if bytes[2..4] != [0, 0] {
             return Err("bytes of the block's header that must be zero are not".to_owned());
         }
         let header = BlockHeader {
             kind,
-            lz4,
+            packing,
             stored: field(4) as usize,
             plain: field(8) as usize,
             events: field(12) as usize,
@@ -133,15 +149,16 @@ impl BlockHeader {
         if self.stored > LONGEST_PAYLOAD || self.plain > LONGEST_PAYLOAD {
             return Err(format!("the block is longer than {LONGEST_PAYLOAD} bytes"));
         }
-        // LZ4 cannot shrink by more than a factor of 255.
-        if !self.lz4 && self.stored != self.plain || self.plain > self.stored.saturating_mul(255) {
+        if !self.packing.can_hold(self.stored, self.plain) {
             return Err(format!("a block of {} bytes cannot hold {}", self.stored, self.plain));
         }
         match self.kind {
-            Kind::Events if (1..=BLOCK_EVENTS).contains(&self.events) => Ok(()),
-            Kind::Events => Err(format!("a block of {} events: expected 1 to {BLOCK_EVENTS}", self.events)),
+            Kind::Events | Kind::Recorded if (1..=BLOCK_EVENTS).contains(&self.events) => Ok(()),
+            Kind::Events | Kind::Recorded => {
+                Err(format!("a block of {} events: expected 1 to {BLOCK_EVENTS}", self.events))
+            }
             _ if self.events != 0 => Err("a block without events claims to have some".to_owned()),
-            Kind::End if self.lz4 || self.plain != END_LENGTH => {
+            Kind::End if self.packing != Packing::Plain || self.plain != END_LENGTH => {
                 Err(format!("the end block is not {END_LENGTH} plain bytes"))
             }
             _ => Ok(()),

@@ -2,6 +2,7 @@
 
 use crate::ids::*;
 use crate::names::{Key, Names};
+use crate::ranges::Ranges;
 use crate::reaches::Reaches;
 use std::collections::HashMap;
 
@@ -98,7 +99,7 @@ pub struct Tables {
     variables: Vec<Variable>,
     /// Variable of each name, parallel to [`Space::VariableName`].
     named: Vec<VarId>,
-    ranges: HashMap<(u64, u64), VarId>,
+    ranges: Ranges,
     reaches: Reaches,
     /// What the trace declares.
     pub declarations: Declarations,
@@ -123,7 +124,7 @@ impl Tables {
             names: Default::default(),
             variables: Vec::new(),
             named: Vec::new(),
-            ranges: HashMap::new(),
+            ranges: Ranges::default(),
             reaches: Reaches::default(),
             declarations: Declarations::default(),
             comments: Vec::new(),
@@ -192,10 +193,12 @@ impl Tables {
     /// The variable that is this address range, added if new.
     pub fn variable_range(&mut self, address: u64, size: u64) -> VarId {
         assert!(size > 0 && address.checked_add(size - 1).is_some(), "empty or wrapping range");
-        *self.ranges.entry((address, size)).or_insert_with(|| {
-            self.variables.push(Variable::Range { address, size });
-            VarId::new(self.variables.len() - 1)
-        })
+        self.ranges.intern(address, size, &mut self.variables)
+    }
+
+    /// The variable of the `index`-th name in [`Space::VariableName`].
+    pub fn variable_of_name(&self, index: usize) -> Option<VarId> {
+        self.named.get(index).copied()
     }
 
     /// How many variables there are.

@@ -5,12 +5,15 @@
 //! cope with a malformed trace. One state word per thread and lock; an access by
 //! a running thread costs one look at its thread's state.
 
+mod heap;
+
 use crate::events::{Event, Events};
 use crate::ids::*;
 use crate::op::{MemoryOrder, Op};
 use crate::symbolic::Builder;
-use crate::tables::{Space, Tables, Variable};
-use std::collections::{BTreeMap, HashMap};
+use crate::tables::{Space, Tables};
+use heap::Heap;
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 
@@ -217,16 +220,6 @@ struct Notify {
     used: bool,
 }
 
-/// Which memory is heap. Only filled if the trace allocates.
-#[derive(Clone, Debug, Default)]
-struct Heap {
-    used: bool,
-    /// First byte → last byte, live; disjoint.
-    blocks: BTreeMap<u64, (u64, bool)>,
-    /// Named variables that are heap objects, and whether they are live.
-    names: HashMap<u32, bool>,
-}
-
 /// How many variables and locks have a name.
 #[derive(Clone, Copy)]
 struct Limits {
@@ -264,6 +257,9 @@ impl Validator {
                 let broken = |(rule, detail)| Broken { event: number, rule, detail };
                 let lock = located & self.is_running(thread) & (target < limits.locks);
                 match op {
+                    Op::Read | Op::Write if self.is_common(op, thread, target, events.aux(index), limits, located) => {
+                        self.heap.access(VarId(target), tables).map_err(broken)?;
+                    }
                     Op::Acquire if lock => self.acquire(thread, LockId(target), tables).map_err(broken)?,
                     Op::Release if lock => self.release(thread, LockId(target), tables).map_err(broken)?,
                     _ => {
@@ -293,6 +289,12 @@ impl Validator {
             let access = op.is_plain_access() & (target < limits.variables) & !heap;
             bits | ((!(access & self.is_running(thread)) as u64) << i)
         })
+    }
+
+    /// Whether the only thing to check about an access is the heap.
+    #[inline(always)]
+    fn is_common(&self, op: Op, thread: ThreadId, target: u32, aux: u32, limits: Limits, located: bool) -> bool {
+        located && op.is_plain_access() && target < limits.variables && aux == 0 && self.is_running(thread)
     }
 
     #[inline(always)]
@@ -728,88 +730,5 @@ impl Validator {
             }
         }
         Ok(())
-    }
-}
-
-impl Heap {
-    fn alloc(&mut self, id: VarId, tables: &Tables) -> Check {
-        self.used = true;
-        match tables.variable(id) {
-            Variable::Named(_) => {
-                if self.names.insert(id.0, true) == Some(true) {
-                    return Err((Rule::BlocksOverlap, format!("{} is live already", tables.variable_text(id))));
-                }
-            }
-            Variable::Range { address, size } => {
-                let last = address + (size - 1);
-                let overlapping: Vec<u64> = self.overlapping(address, last).map(|(start, _)| start).collect();
-                for start in overlapping {
-                    let (end, live) = self.blocks[&start];
-                    if live {
-                        return Err((
-                            Rule::BlocksOverlap,
-                            format!("{} overlaps the live block at {start:#x}", tables.variable_text(id)),
-                        ));
-                    }
-                    // Freed memory is handed out again: what is left of the old block stays freed.
-                    self.blocks.remove(&start);
-                    if start < address {
-                        self.blocks.insert(start, (address - 1, false));
-                    }
-                    if end > last {
-                        self.blocks.insert(last + 1, (end, false));
-                    }
-                }
-                self.blocks.insert(address, (last, true));
-            }
-        }
-        Ok(())
-    }
-
-    fn free(&mut self, id: VarId, tables: &Tables) -> Check {
-        self.used = true;
-        let live = match tables.variable(id) {
-            Variable::Named(_) => self.names.get_mut(&id.0),
-            Variable::Range { address, size } => {
-                self.blocks.get_mut(&address).filter(|(last, _)| *last == address + (size - 1)).map(|(_, live)| live)
-            }
-        };
-        match live {
-            Some(live) if *live => {
-                *live = false;
-                Ok(())
-            }
-            _ => Err((Rule::FreeOfNoBlock, format!("{} is not a live heap block", tables.variable_text(id)))),
-        }
-    }
-
-    fn access(&self, id: VarId, tables: &Tables) -> Check {
-        let freed = || (Rule::AccessAfterFree, format!("{} has been freed", tables.variable_text(id)));
-        match tables.variable(id) {
-            Variable::Named(_) => match self.names.get(&id.0) {
-                Some(false) => Err(freed()),
-                _ => Ok(()),
-            },
-            Variable::Range { address, size } => {
-                let last = address + (size - 1);
-                for (start, (end, live)) in self.overlapping(address, last) {
-                    if !live {
-                        return Err(freed());
-                    }
-                    if address < start || last > end {
-                        return Err((
-                            Rule::AccessAcrossBlocks,
-                            format!("{} reaches over the block at {start:#x}", tables.variable_text(id)),
-                        ));
-                    }
-                }
-                Ok(())
-            }
-        }
-    }
-
-    /// Blocks, live or freed, that share a byte with `first..=last`.
-    fn overlapping(&self, first: u64, last: u64) -> impl Iterator<Item = (u64, (u64, bool))> {
-        self.blocks.range(..=last).rev().take_while(move |(_, (end, _))| *end >= first).map(|(s, b)| (*s, *b))
     }
 }

@@ -286,7 +286,7 @@ fn ids_that_stand_for_nothing() {
 /// A `.snag` file made of blocks given by kind, number of events and payload.
 fn file(blocks: &[(u8, u32, &[u8])]) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
-    bytes.extend(1u32.to_le_bytes());
+    bytes.extend(2u32.to_le_bytes());
     bytes.extend([0; 4]);
     for (kind, events, payload) in blocks {
         bytes.extend([*kind, 0, 0, 0]);
@@ -322,6 +322,9 @@ const NAMES: &[u8] = b"\0\x01\x01T\0\0\0\0\0\0\0\0\0\x01\0\x01x\0\0\0\0\0";
 /// One write of `x` by `T`.
 const EVENTS: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 0, 1];
 
+/// The same as recorded: the lengths of the streams, control, thread and run, site, target.
+const RECORDED: &[u8] = b"\x01\0\x02\0\x04\0\0\0\0\0\0\0\x01\x32\0\x01\x01\0\0\0\0";
+
 fn end(events: u64, index: u64) -> Vec<u8> {
     [&events.to_le_bytes()[..], &index.to_le_bytes(), b"\0SNAGEND"].concat()
 }
@@ -343,6 +346,19 @@ fn snag_blocks() {
     };
     let mut lz4 = sound.clone();
     lz4[17] = 1;
+    let recorded = |payload: &[u8], count| file(&[(1, 0, NAMES), (7, count, payload), (5, 0, &end(count as u64, 0))]);
+    // An event at a new site: the control byte, the site, the target.
+    let with_site = |control: &[u8], site: &[u8], target: &[u8]| {
+        let lengths = [1, 0, 2, 0, site.len() as u8, 0, 0, 0, 0, 0, 0, 0, target.len() as u8];
+        recorded(&[&lengths[..], control, b"\0\x01", site, target].concat(), 1)
+    };
+    let old = |file: &[u8]| {
+        let mut file = file.to_vec();
+        file[8] = 1;
+        repaired(&file)
+    };
+    assert_eq!(read_as(Format::Snag, &recorded(RECORDED, 1)).unwrap(), trace);
+    assert_eq!(read_as(Format::Snag, &old(&sound)).unwrap(), trace);
     let mut zeros = sound[..third as usize].to_vec();
     zeros.extend([0; 4096]);
     let comment = |payload: &[u8]| file(&[(1, 0, NAMES), (3, 0, payload), (2, 1, EVENTS), (5, 0, &end(1, 0))]);
@@ -350,15 +366,40 @@ fn snag_blocks() {
         ("wrong magic", patched(0, b"SNAX"), 0, "not those of a .snag file"),
         ("transferred as text", [b"SNAG\n\x1a\n", &sound[8..]].concat(), 0, "as if it were text"),
         ("STD", b"T|w(x)|somewhere\n".to_vec(), 0, "not those of a .snag file"),
-        ("future version", patched(8, &[2]), 0, "version 2 of .snag is not known"),
+        (
+            "future version",
+            patched(8, &[3]),
+            0,
+            "version 3 of .snag is not known to this snag, which reads versions 1 to 2",
+        ),
         ("cut in the header", sound[..15].to_vec(), 0, "cut off inside the file header"),
         ("only the header", sound[..16].to_vec(), first, "before its first whole block"),
         ("cut in the first block", sound[..30].to_vec(), first, "before its first whole block"),
         ("cut in the first events", sound[..third as usize - 1].to_vec(), second, "before its first whole block"),
         ("unknown kind", patched(16, &[9]), first, "unknown kind of block 9"),
-        ("unknown compression", patched(17, &[2]), first, "unknown compression 2"),
+        ("unknown compression", patched(17, &[3]), first, "unknown compression 3"),
         ("not zero", patched(18, &[1]), first, "must be zero"),
         ("no lz4", repaired(&lz4), first, "cannot be decompressed"),
+        ("no zstd", patched(17, &[2]), first, "cannot be decompressed"),
+        ("zstd in an old file", old(&patched(17, &[2])), first, "version 1"),
+        ("recorded events in an old file", old(&recorded(RECORDED, 1)), second, "version 1"),
+        (
+            "both kinds of events",
+            file(&[(1, 0, NAMES), (2, 1, EVENTS), (7, 1, RECORDED), (5, 0, &end(2, 0))]),
+            third,
+            "two kinds",
+        ),
+        ("control bytes missing", recorded(RECORDED, 2), second, "1 control bytes for 2 events"),
+        ("streams cut short", recorded(&RECORDED[..17], 1), second, "too short for its streams"),
+        ("more behind the streams", recorded(&[RECORDED, b"x"].concat(), 1), second, "1 bytes too many"),
+        ("site not declared", recorded(b"\x01\0\x02\0\0\0\0\0\0\0\0\0\0\0\0\x01", 1), second, "was not declared"),
+        ("unknown site", recorded(b"\x01\0\x02\0\0\0\0\0\0\0\0\0\0\x03\0\x01", 1), second, "unknown bits"),
+        ("no run", recorded(b"\x01\0\x02\0\0\0\0\0\0\0\0\0\0\x02\0\0", 1), second, "a run of 0 events"),
+        ("value of nothing", with_site(b"\x12", &[6, 0, 0, 0], b"\0"), second, "nor is a branch has a value"),
+        ("lock with a size", with_site(b"\x02", &[5, 4, 0, 0], b"\0"), second, "'acquire' has a size"),
+        ("operation not known", with_site(b"\x02", &[60, 0, 0, 0], b"\0"), second, "unknown operation 60"),
+        ("negative location", with_site(b"\x02", &[1, 0, 1, 0], b"\0"), second, "a location that has no name"),
+        ("name not known", with_site(b"\x32", &[1, 0, 0, 0], b"\x02"), second, "variable 1 has no name yet"),
         ("payload too long", patched(20, &[1, 0, 0, 4]), first, "longer than"),
         ("plain too long", patched(24, &[1, 0, 0, 4]), first, "longer than"),
         ("lengths differ", patched(24, &[200]), first, "cannot hold"),

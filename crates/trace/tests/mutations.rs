@@ -8,7 +8,7 @@ use snag_trace::compression::Compression;
 use snag_trace::exercise;
 use snag_trace::open::Format;
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -68,8 +68,39 @@ fn snag_seeds() -> Vec<Vec<u8>> {
     for text in text_seeds() {
         let trace = read_as(Format::Text, &text).unwrap();
         seeds.extend([false, true].map(|compress| snag_bytes(&trace, compress)));
+        seeds.push(exercise::recording_bytes(&trace));
+        seeds.push(unpacked(&exercise::recording_bytes(&trace)));
     }
     seeds
+}
+
+/// The file with its blocks as they are before they are compressed, so that changes reach what is inside.
+fn unpacked(file: &[u8]) -> Vec<u8> {
+    let field = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap()) as usize;
+    let (mut plain, mut at) = (file[..16].to_vec(), 16);
+    while at < file.len() {
+        let (stored, body) = (field(at + 4), at + 24);
+        let payload = match file[at + 1] {
+            2 => zstd_plain(&file[body..body + stored]),
+            _ => file[body..body + stored].to_vec(),
+        };
+        let from = plain.len();
+        plain.extend_from_slice(&file[at..body]);
+        plain[from + 1] = 0;
+        for field in [4, 8] {
+            plain[from + field..from + field + 4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+        }
+        plain.extend_from_slice(&payload);
+        at = body + stored;
+    }
+    plain
+}
+
+fn zstd_plain(packed: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    let input = Box::new(std::io::Cursor::new(packed.to_vec()));
+    Compression::Zstd.reader(input).unwrap().read_to_end(&mut plain).unwrap();
+    plain
 }
 
 /// A seed with a few changes.

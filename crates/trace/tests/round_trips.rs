@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Drip, EVERY_EVENT, random_trace, read_as, snag_bytes, write_as};
+use snag_trace::exercise::recording_bytes;
 use snag_trace::open::Format;
 use snag_trace::snag_format::{BLOCK_EVENTS, SnagFile, SnagReader, SnagWriter};
 use snag_trace::std_format::StdReader;
@@ -53,8 +54,8 @@ fn text_comes_back_byte_for_byte_also_by_way_of_snag() {
         let trace = read_as(Format::Text, text.as_bytes()).unwrap_or_else(|e| panic!("{e}\n{text}"));
         let again = write_as(Format::Text, &trace).unwrap();
         assert_eq!(String::from_utf8(again).unwrap(), *text);
-        for compress in [false, true] {
-            let snag = read_as(Format::Snag, &snag_bytes(&trace, compress)).unwrap();
+        for bytes in [snag_bytes(&trace, false), snag_bytes(&trace, true), recording_bytes(&trace)] {
+            let snag = read_as(Format::Snag, &bytes).unwrap();
             assert_eq!(snag, trace);
             assert_eq!(write_as(Format::Text, &snag).unwrap(), text.as_bytes());
         }
@@ -74,6 +75,9 @@ fn random_traces_with_every_kind_of_event_survive_text_and_snag() {
         let snag = read_as(Format::Snag, &snag_bytes(&trace, seed % 2 == 0)).unwrap();
         assert_eq!(snag, trace);
         assert_eq!(write_as(Format::Text, &snag).unwrap(), text);
+        let recorded = read_as(Format::Snag, &recording_bytes(&trace)).unwrap();
+        assert_eq!(recorded, trace);
+        assert_eq!(write_as(Format::Text, &recorded).unwrap(), text);
     }
     assert_eq!(ops.len(), snag_trace::Op::ALL.len(), "not every operation occurs: {ops:?}");
 }
@@ -147,7 +151,12 @@ fn every_event_can_be_gone_to_with_and_without_index() {
     let trace = long_trace();
     let directory = tempfile();
     let count = trace.len() as u64;
-    for (name, bytes) in [("blocks", long_file(&trace, 100_000)), ("full", snag_bytes(&trace, false))] {
+    let files = [
+        ("blocks", long_file(&trace, 100_000)),
+        ("full", snag_bytes(&trace, false)),
+        ("recorded", recording_bytes(&trace)),
+    ];
+    for (name, bytes) in files {
         let path = directory.join(name);
         // Without the end block there is no way to the index.
         for cut in [0, 1] {

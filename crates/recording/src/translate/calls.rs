@@ -8,11 +8,16 @@ use std::collections::HashMap;
 /// Most nodes of the tree; what is called beyond is taken for its caller.
 const MOST: usize = 1 << 24;
 
+/// Entries of the cache of calls.
+const RECENT: usize = 1 << 12;
+
 /// Builds the tree and the blocks that describe it.
 pub struct Calls {
     /// Caller and frame of each node; node 0 is the bottom.
     nodes: Vec<(u32, u32)>,
     children: HashMap<(u32, u64), u32, BuildWordHasher>,
+    /// The last ones of them that were asked for: caller, where from, node.
+    recent: Vec<(u32, u64, u32)>,
     /// Frame of each program counter.
     frames: HashMap<u64, u32, BuildWordHasher>,
     frame_texts: Vec<(u64, Vec<(u32, u32)>)>,
@@ -41,6 +46,7 @@ impl Calls {
         Calls {
             nodes: vec![(0, 0)],
             children: HashMap::default(),
+            recent: vec![(0, 0, 0); RECENT],
             frames: HashMap::default(),
             frame_texts: Vec::new(),
             strings: Pool::default(),
@@ -63,9 +69,19 @@ impl Calls {
     /// The thread calls a function; `pc` is where it will return to.
     pub fn enter(&mut self, thread: usize, pc: u64, symbols: &mut Symbols) {
         let caller = self.thread(thread).call;
+        let mixed = ((caller as u64) << 40 ^ pc).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let slot = (mixed >> (64 - RECENT.trailing_zeros())) as usize;
+        let recent = self.recent[slot];
+        if (recent.0, recent.1) == (caller, pc) {
+            self.threads[thread].call = recent.2;
+            return;
+        }
         let node = match self.children.get(&(caller, pc)) {
             Some(&node) => node,
-            None if self.nodes.len() >= MOST => caller,
+            None if self.nodes.len() >= MOST => {
+                self.threads[thread].call = caller;
+                return;
+            }
             None => {
                 let frame = self.frame(pc, symbols);
                 let node = self.nodes.len() as u32;
@@ -74,6 +90,7 @@ impl Calls {
                 node
             }
         };
+        self.recent[slot] = (caller, pc, node);
         self.threads[thread].call = node;
     }
 
@@ -106,13 +123,14 @@ impl Calls {
         self.thread(thread).steps = steps;
     }
 
-    /// An event of the thread, the `index`-th of the stretch. `pc` makes it a leaf of the tree.
+    /// An event of the thread, the `number`-th of all.
     #[inline]
-    pub fn event(&mut self, thread: usize, index: u32) {
+    pub fn event(&mut self, thread: usize, number: usize) {
         let state = self.thread(thread);
         let (call, steps) = state.told;
         let (now, done) = (state.call, state.steps);
         state.told = (now, done);
+        let index = (number as u64 - self.first) as u32;
         if now != call {
             self.calls.push((index, now));
         }

@@ -2,22 +2,27 @@
 
 use crate::hash::BuildWordHasher;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 /// The allocator's alignment: no two blocks share so many bytes.
 const GRANULE: u64 = 16;
 const REGION: u64 = 1 << 16;
 const GRANULES: usize = (REGION / GRANULE) as usize;
 
+/// Regions that were found last, by the lower bits of their number.
+const RECENT: usize = 1 << 8;
+
 /// What a granule is.
 const OUTSIDE: u8 = 0;
 /// Inside a block, and the next granule too.
 const INNER: u8 = 1;
-/// The last of a block.
-const LAST: u8 = 2;
-const FREED: u8 = 3;
+const FREED: u8 = 2;
+/// The last of a block; added to this, how many of its bytes are in the block.
+const LAST: u8 = 16;
 
-/// Blocks that live in mappings of their own get addresses of their own in the trace, a new number in the upper bits for
-/// each: when they are freed, their addresses may become anything, a stack for instance.
+/// Blocks that live in mappings of their own get addresses of their own in the
+/// trace, a new number in the upper bits for each: when they are gone, their addresses may become anything. So does a block
+/// where the trace has a live one: that was freed in a way that was not seen, by nobody knows whom.
 const NUMBERED: u32 = 48;
 
 /// Where an access is in the trace.
@@ -29,25 +34,106 @@ pub enum Place {
     Freed,
 }
 
+/// Memory that has addresses of its own in the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Numbered {
+    start: u64,
+    size: u64,
+    /// First byte in the trace.
+    place: u64,
+    /// Whether it is a heap block, as a whole.
+    is_block: bool,
+}
+
+impl Numbered {
+    fn end(&self) -> u64 {
+        self.start + self.size
+    }
+
+    /// The place in the trace of an access that starts inside.
+    #[inline(always)]
+    fn at(&self, address: u64, size: u64) -> Option<Place> {
+        let offset = address.wrapping_sub(self.start);
+        (offset < self.size).then(|| Place::At(self.place + offset, size.min(self.size - offset)))
+    }
+}
+
+/// A region that was found.
+#[derive(Clone, Copy)]
+struct Found {
+    /// Its number: address / REGION.
+    number: u64,
+    /// Its index in `Heap::regions`.
+    region: u32,
+    /// How much numbered memory reaches into it.
+    numbered: u32,
+    /// The first of it.
+    first: Numbered,
+}
+
+const NOTHING: Numbered = Numbered { start: 0, size: 0, place: 0, is_block: false };
+
 /// The heap as the trace sees it.
 #[derive(Default)]
 pub struct Heap {
     /// Live blocks: first byte → size.
     blocks: BTreeMap<u64, u64>,
-    /// Live blocks in mappings of their own: first byte, size, first byte in the trace.
-    mapped: Vec<(u64, u64, u64)>,
-    /// How many of those there were.
-    numbered: u64,
-    regions: HashMap<u64, Box<[u8; GRANULES]>, BuildWordHasher>,
+    /// Memory with addresses of its own, by address; goes before `blocks` and regions.
+    numbered: Vec<Numbered>,
+    /// How much of that there was.
+    numbers: u64,
+    regions: Vec<Box<[u8; GRANULES]>>,
+    /// Region of each number.
+    found: HashMap<u64, u32, BuildWordHasher>,
+    recent: Vec<Found>,
+    /// Regions that were touched for the first time.
+    pub fresh: Vec<Range<u64>>,
 }
 
 impl Heap {
-    fn states(&mut self, address: u64) -> &mut [u8; GRANULES] {
-        self.regions.entry(address / REGION).or_insert_with(|| Box::new([OUTSIDE; GRANULES]))
+    #[inline(always)]
+    fn region(&mut self, number: u64) -> Found {
+        match self.recent.get(number as usize % RECENT) {
+            Some(found) if found.number == number => *found,
+            _ => self.find(number),
+        }
     }
 
-    fn state(&self, address: u64) -> u8 {
-        self.regions.get(&(address / REGION)).map_or(OUTSIDE, |states| states[(address % REGION / GRANULE) as usize])
+    #[inline(never)]
+    fn find(&mut self, number: u64) -> Found {
+        if self.recent.is_empty() {
+            // No address has this region.
+            self.recent = vec![Found { number: u64::MAX, region: 0, numbered: 0, first: NOTHING }; RECENT];
+        }
+        let (regions, fresh) = (&mut self.regions, &mut self.fresh);
+        let start = number * REGION;
+        let region = *self.found.entry(number).or_insert_with(|| {
+            fresh.push(start..start.saturating_add(REGION));
+            regions.push(Box::new([OUTSIDE; GRANULES]));
+            regions.len() as u32 - 1
+        });
+        let from = self.numbered.partition_point(|memory| memory.end() <= start);
+        let inside = self.numbered[from..].iter().take_while(|memory| memory.start < start.saturating_add(REGION));
+        let first = self.numbered.get(from).copied().unwrap_or(NOTHING);
+        let found = Found { number, region, numbered: inside.count() as u32, first };
+        self.recent[number as usize % RECENT] = found;
+        found
+    }
+
+    /// All regions that were ever touched count as touched for the first time again.
+    pub fn touch_again(&mut self) {
+        self.fresh =
+            self.found.keys().map(|number| number * REGION..(number * REGION).saturating_add(REGION)).collect();
+    }
+
+    fn states(&mut self, address: u64) -> &mut [u8; GRANULES] {
+        let found = self.region(address / REGION);
+        &mut self.regions[found.region as usize]
+    }
+
+    #[inline(always)]
+    fn state(&mut self, address: u64) -> u8 {
+        self.states(address)[(address % REGION / GRANULE) as usize]
     }
 
     fn set(&mut self, first: u64, size: u64, state: u8) {
@@ -61,78 +147,115 @@ impl Heap {
         }
     }
 
-    /// A block is handed out; its place in the trace. `None` if a live block is in the way, which must be freed first.
+    /// A block is handed out; its place in the trace.
     pub fn alloc(&mut self, address: u64, size: u64, mapped: bool) -> (u64, u64) {
         let size = size.max(1);
-        if mapped {
-            self.numbered += 1;
-            let place = address | (1 + self.numbered % 0x7fff) << NUMBERED;
-            let at = self.mapped.partition_point(|block| block.0 < address);
-            self.mapped.insert(at, (address, size, place));
-            return (place, size);
+        if mapped || self.is_in_use(address, size) {
+            return (self.number(address, size, true), size);
         }
         self.set(address, size, INNER);
         let last = address + size - 1;
-        self.states(last)[(last % REGION / GRANULE) as usize] = LAST;
+        self.states(last)[(last % REGION / GRANULE) as usize] = LAST + (last % GRANULE) as u8 + 1;
         self.blocks.insert(address, size);
         (address, size)
     }
 
-    /// Live blocks in the way of a new one: they were freed in a way that was not seen.
-    pub fn in_the_way(&self, address: u64, size: u64) -> Vec<u64> {
-        let last = address + size.max(1) - 1;
-        let overlapping = self.blocks.range(..=last).rev().take_while(|(start, size)| **start + **size > address);
-        let mut all: Vec<u64> = overlapping.map(|(start, _)| *start).collect();
-        all.extend(self.mapped.iter().filter(|b| b.0 <= last && b.0 + b.1 > address).map(|b| b.0));
-        all
+    /// Whether live blocks are in the way of a new one.
+    fn is_in_use(&self, address: u64, size: u64) -> bool {
+        let last = address + size - 1;
+        let block = self.blocks.range(..=last).next_back().is_some_and(|(start, size)| start + size > address);
+        let at = self.numbered.partition_point(|memory| memory.end() <= address);
+        block || self.numbered.get(at).is_some_and(|memory| memory.start <= last)
+    }
+
+    /// Gives memory addresses of its own; the first of them. What had these addresses before has them no more.
+    fn number(&mut self, start: u64, size: u64, is_block: bool) -> u64 {
+        self.numbers += 1;
+        let place = start | (1 + self.numbers % 0x7fff) << NUMBERED;
+        let end = start + size;
+        let from = self.numbered.partition_point(|memory| memory.end() <= start);
+        let to = from + self.numbered[from..].iter().take_while(|memory| memory.start < end).count();
+        let mut pieces = Vec::new();
+        for old in &self.numbered[from..to] {
+            if old.start < start {
+                pieces.push(Numbered { size: start - old.start, is_block: false, ..*old });
+            }
+        }
+        pieces.push(Numbered { start, size, place, is_block });
+        for old in &self.numbered[from..to] {
+            if old.end() > end {
+                let place = old.place + (end - old.start);
+                pieces.push(Numbered { start: end, size: old.end() - end, place, is_block: false });
+            }
+        }
+        self.numbered.splice(from..to, pieces);
+        self.recent.clear();
+        place
     }
 
     /// A block is freed; its place in the trace. `None` if it was handed out before the recording began.
     pub fn free(&mut self, address: u64) -> Option<(u64, u64)> {
-        if let Some(at) = self.mapped.iter().position(|block| block.0 == address) {
-            let (_, size, place) = self.mapped.remove(at);
-            return Some((place, size));
+        let at = self.numbered.partition_point(|memory| memory.end() <= address);
+        if let Some(&memory) = self.numbered.get(at).filter(|memory| memory.start <= address) {
+            if !memory.is_block || memory.start != address {
+                return None;
+            }
+            self.numbered.remove(at);
+            self.recent.clear();
+            return Some((memory.place, memory.size));
         }
         let size = self.blocks.remove(&address)?;
         self.set(address, size, FREED);
         Some((address, size))
     }
 
-    /// Where an access of a few bytes lies. The common cases look at one or two granules.
+    /// Where an access lies. The common cases look at one or two granules of one region.
     #[inline]
-    pub fn place(&self, address: u64, size: u64) -> Place {
-        let (first, last) = (self.state(address), self.state(address + size - 1));
-        if first == INNER && size <= GRANULE || first == OUTSIDE && last == OUTSIDE && self.mapped.is_empty() {
-            return Place::At(address, size);
+    pub fn place(&mut self, address: u64, size: u64) -> Place {
+        let found = self.region(address / REGION);
+        let offset = address % REGION;
+        if found.numbered == 1
+            && let Some(place) = found.first.at(address, size)
+        {
+            return place;
+        }
+        if size <= GRANULE && found.numbered == 0 && offset + size <= REGION {
+            let states = &self.regions[found.region as usize];
+            let first = states[(offset / GRANULE) as usize];
+            let last = states[((offset + size - 1) / GRANULE) as usize];
+            let fits = first >= LAST && offset % GRANULE + size <= (first - LAST) as u64;
+            if first == INNER || fits || first == OUTSIDE && last == OUTSIDE {
+                return Place::At(address, size);
+            }
         }
         self.look(address, size)
     }
 
-    fn look(&self, address: u64, size: u64) -> Place {
-        let at = self.mapped.partition_point(|block| block.0 <= address);
-        if let Some(&(start, length, place)) = at.checked_sub(1).map(|at| &self.mapped[at])
-            && address < start + length
-        {
-            let offset = address - start;
-            return Place::At(place + offset, size.min(length - offset));
+    fn look(&mut self, address: u64, size: u64) -> Place {
+        let at = self.numbered.partition_point(|memory| memory.end() <= address);
+        if let Some(place) = self.numbered.get(at).and_then(|memory| memory.at(address, size)) {
+            return place;
         }
+        let freed = self.state(address) == FREED;
+        let most = self.numbered.get(at).map_or(size, |memory| size.min(memory.start - address));
         match self.blocks.range(..=address).next_back() {
             Some((&start, &length)) if address < start + length => {
-                Place::At(address, size.min(start + length - address))
+                Place::At(address, most.min(start + length - address))
             }
-            _ if self.state(address) == FREED => Place::Freed,
+            _ if freed => Place::Freed,
             // Outside: as far as the next block, or freed memory, is not reached.
             _ => {
                 let end = address + size;
                 let next = self.blocks.range(address..end).next().map_or(end, |(&start, _)| start);
+                let next = self.numbered.get(at).map_or(next, |memory| next.min(memory.start));
                 let mut free = next;
-                let mut at = (address / GRANULE + 1) * GRANULE;
-                while at < next {
-                    if self.state(at) == FREED {
-                        free = at;
+                let mut granule = (address / GRANULE + 1) * GRANULE;
+                while granule < next {
+                    if self.state(granule) == FREED {
+                        free = granule;
                         break;
                     }
-                    at += GRANULE;
+                    granule += GRANULE;
                 }
                 Place::At(address, free - address)
             }
@@ -173,5 +296,20 @@ mod tests {
         assert_eq!(heap.place(0x7f00_0000_0018, 8), Place::At(0x7f00_0000_0018, 8));
         let (second, _) = heap.alloc(0x7f00_0000_0010, 1 << 20, true);
         assert_ne!(first, second);
+    }
+
+    #[test]
+    fn a_block_that_was_freed_unseen_is_not_the_one_that_comes_after_it() {
+        let mut heap = Heap::default();
+        heap.alloc(0x1000, 64, false);
+        let (second, _) = heap.alloc(0x1000, 32, false);
+        assert_ne!(second, 0x1000);
+        assert_eq!(heap.place(0x1008, 8), Place::At(second + 8, 8));
+        // What is left of the first one is still there in the trace.
+        assert_eq!(heap.place(0x1020, 8), Place::At(0x1020, 8));
+        assert_eq!(heap.free(0x1000), Some((second, 32)));
+        assert_eq!(heap.place(0x1008, 8), Place::At(0x1008, 8));
+        assert_eq!(heap.free(0x1000), Some((0x1000, 64)));
+        assert_eq!(heap.place(0x1008, 8), Place::Freed);
     }
 }

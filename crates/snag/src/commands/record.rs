@@ -52,6 +52,10 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     let path = args.output.clone().unwrap_or_else(|| default_output(&args.command));
     let summary = record(context, &args.command, args.how.settings(), &path)?;
     context.note(&format!("{}: {}", path.display(), size(&summary)));
+    if context.verbose {
+        let [program, recorder] = [summary.program_time, summary.recorder_time].map(|time| time.as_secs_f64());
+        context.note(&format!("processor time: {program:.2} s in the program, {recorder:.2} s to record it"));
+    }
     Ok(exit_status(&summary))
 }
 

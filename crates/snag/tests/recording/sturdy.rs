@@ -44,6 +44,54 @@ fn initialisation_once_is_ordered_even_after_exceptions() {
     }
 }
 
+/// Found destructors that raced with constructors of threads that nobody waited for, and mappings that raced with those
+/// that were at the same addresses before.
+#[test]
+fn what_only_the_library_or_the_system_orders_is_no_race() {
+    let folder = Folder::new("lifetimes");
+    compile("g++", &["-g", "-O1", "-fsanitize=thread"], &program("lifetimes.cpp"), &folder.path("program"));
+    for seed in 1..=4 {
+        let seed = seed.to_string();
+        let arguments = ["record", "-o", "run.snag", "--seed", &seed, "--quantum", "50", "--", "./program"];
+        let output = snag(&folder, &arguments);
+        assert_eq!(text(&output), "done\n", "seed {seed}: {}", complaint(&output));
+        let checked = snag(&folder, &["check", "run.snag"]);
+        assert_eq!(checked.status.code(), Some(0), "seed {seed}: {}", text(&checked));
+    }
+}
+
+/// Found lengths that were taken before another thread got its turn, and contents that were taken after it.
+#[test]
+fn texts_are_recorded_as_the_string_functions_see_them() {
+    let folder = Folder::new("texts");
+    compile("gcc", &["-g", "-O0", "-fno-builtin", "-fsanitize=thread"], &program("texts.c"), &folder.path("program"));
+    for seed in 1..=5 {
+        let seed = seed.to_string();
+        let arguments = ["record", "-o", "run.snag", "--seed", &seed, "--quantum", "2", "--", "./program"];
+        let output = snag(&folder, &arguments);
+        assert_eq!(output.status.code(), Some(0), "seed {seed}: {}", complaint(&output));
+        let (trace, _) = snag_trace::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap();
+        // The reads of strlen: all bytes of a text but the last are letters, the last one is zero.
+        let mut read = Vec::new();
+        let mut texts = 0;
+        for event in trace.events.iter() {
+            let here = trace.tables.location_name(event.location).contains("texts.c:10");
+            if !here || event.op != Op::Read {
+                continue;
+            }
+            let Variable::Range { size, .. } = trace.tables.variable(VarId(event.target)) else { continue };
+            let Some(value) = event.value else { continue };
+            read.extend_from_slice(&value.to_le_bytes()[..size as usize]);
+            if let Some(end) = read.iter().position(|&byte| byte == 0) {
+                assert_eq!(end, read.len() - 1, "seed {seed}: {read:?}");
+                texts += 1;
+                read.clear();
+            }
+        }
+        assert!(read.is_empty() && texts == 200, "seed {seed}: {texts} texts, {read:?}");
+    }
+}
+
 #[test]
 fn threads_that_block_in_unknown_ways_do_not_stop_the_others() {
     let folder = Folder::new("unknown");

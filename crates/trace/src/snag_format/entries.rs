@@ -15,6 +15,7 @@
 //! Numbers not marked otherwise are LEB128 of at most 64 bits, and each *n* stands before its list. Names are only
 //! what is new since the names block before; ids count on.
 
+use super::numbers::{Input, LONGEST_TEXT, put, put_text};
 use super::{END_LENGTH, Entry, FILE_HEADER, Kind, unzigzag, zigzag};
 use crate::ids::*;
 use crate::tables::{Layout, Object, Space, Tables, Variable};
@@ -30,24 +31,8 @@ const MORE_KINDS: u64 = 3 << 32;
 const MOST_MEMBERS: usize = 4 << 20;
 /// The writer begins a new block when one has become this long.
 const FULL: usize = 8 << 20;
-/// The longest text.
-const LONGEST_TEXT: usize = 4 << 20;
-
 /// The kinds of names that are simply texts.
 const SPACES: &[Space] = Space::ALL.split_last().expect("there are names").1;
-
-fn put(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
-fn put_text(out: &mut Vec<u8>, text: &str) {
-    put(out, text.len() as u64);
-    out.extend_from_slice(text.as_bytes());
-}
 
 fn layout_code(layout: Layout) -> u8 {
     layout.crlf as u8 | (layout.open_end as u8) << 1
@@ -85,6 +70,26 @@ impl Written {
         self.marks = Marks::of(tables);
     }
 
+    /// Hands out the payloads of blocks with the names and comments that came since the last time; `count` events have
+    /// been written.
+    pub(super) fn each_new(
+        &mut self,
+        tables: &Tables,
+        count: u64,
+        payload: &mut Vec<u8>,
+        mut each: impl FnMut(Kind, &[u8]) -> crate::Result<()>,
+    ) -> crate::Result<()> {
+        let wrong =
+            |message: String| crate::Error::new(crate::Position::Event(count), format!("cannot be written: {message}"));
+        while self.next_names(tables, payload).map_err(wrong)? {
+            each(Kind::Names, payload)?;
+        }
+        while self.next_comments(tables, count, payload).map_err(wrong)? {
+            each(Kind::Comments, payload)?;
+        }
+        Ok(())
+    }
+
     fn names_are_complete(&self, tables: &Tables) -> bool {
         SPACES.iter().all(|&s| self.names[s as usize] == tables.names(s).len())
             && self.variables == tables.variable_count()
@@ -94,7 +99,7 @@ impl Written {
     }
 
     /// Fills `out` with the payload of the next names block; false if nothing is new.
-    pub(super) fn next_names(&mut self, tables: &Tables, out: &mut Vec<u8>) -> Result<bool, String> {
+    fn next_names(&mut self, tables: &Tables, out: &mut Vec<u8>) -> Result<bool, String> {
         out.clear();
         if self.names_are_complete(tables) {
             return Ok(false);
@@ -223,7 +228,7 @@ impl Written {
     }
 
     /// Fills `out` with the payload of the next comments block; false if nothing is new. `events` have been written.
-    pub(super) fn next_comments(&mut self, tables: &Tables, events: u64, out: &mut Vec<u8>) -> Result<bool, String> {
+    fn next_comments(&mut self, tables: &Tables, events: u64, out: &mut Vec<u8>) -> Result<bool, String> {
         out.clear();
         let new = &tables.comments[self.comments..];
         let mut bytes = 0;
@@ -279,83 +284,31 @@ impl Marks {
     }
 }
 
-/// The rest of a payload.
-struct Input<'a>(&'a [u8]);
-
-const SHORT: &str = "a block ends in the middle of an entry";
-
-impl<'a> Input<'a> {
-    fn byte(&mut self) -> Result<u8, String> {
-        let (&byte, rest) = self.0.split_first().ok_or(SHORT)?;
-        self.0 = rest;
-        Ok(byte)
-    }
-
-    fn number(&mut self) -> Result<u64, String> {
-        let mut number = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            let bits = (byte & 0x7f) as u64;
-            if bits << shift >> shift != bits {
-                break;
-            }
-            number |= bits << shift;
-            if byte < 0x80 {
-                return Ok(number);
-            }
-        }
-        Err("a number has more than 64 bits".to_owned())
-    }
-
-    fn id(&mut self, what: &str, known: usize) -> Result<u32, String> {
-        let id = self.number()?;
-        if id >= known as u64 {
-            return Err(format!("{what} {id} has no name yet"));
-        }
-        Ok(id as u32)
-    }
-
-    /// The length of a list, taken out of `left`.
-    fn count(&mut self, left: &mut usize) -> Result<usize, String> {
-        let count = self.number()?;
-        if count > *left as u64 {
-            return Err(format!("a list of {count} entries is too long for one block"));
-        }
-        *left -= count as usize;
-        Ok(count as usize)
-    }
-
-    fn bytes(&mut self, count: usize) -> Result<&'a [u8], String> {
-        let (taken, rest) = self.0.split_at_checked(count).ok_or(SHORT)?;
-        self.0 = rest;
-        Ok(taken)
-    }
-
-    fn length(&mut self) -> Result<usize, String> {
-        let length = self.number()?;
-        if length > LONGEST_TEXT as u64 {
-            return Err(format!("a text of {length} bytes is longer than {LONGEST_TEXT}"));
-        }
-        Ok(length as usize)
-    }
-
-    fn end(&self) -> Result<(), String> {
-        if self.0.is_empty() { Ok(()) } else { Err(format!("{} bytes too many in a block", self.0.len())) }
-    }
-}
-
 /// What a reader remembers about names from block to block.
 #[derive(Default)]
 pub(super) struct Known {
     marks: Marks,
     /// What was declared, against declaring twice.
     declared: [HashSet<u32>; 4],
+    /// Variables that names blocks list, in their order: what they call by a number. Events that were recorded bring
+    /// further variables.
+    listed: Vec<VarId>,
+    /// Whether the events are such events, once there are any.
+    recorded: Option<bool>,
 }
 
 impl Known {
     /// Notes that a block of events was read.
     pub(super) fn events_read(&mut self, tables: &Tables) {
         self.marks = Marks::of(tables);
+    }
+
+    /// Notes which of the two kinds of blocks of events is read; a file has only one.
+    pub(super) fn events_are_recorded(&mut self, recorded: bool) -> Result<(), String> {
+        if *self.recorded.get_or_insert(recorded) != recorded {
+            return Err("blocks of events of two kinds in one file".to_owned());
+        }
+        Ok(())
     }
 
     /// Adds the entries of a names block to the tables.
@@ -380,16 +333,91 @@ impl Known {
                 }
             }
         }
-        read_variables(&mut input, &mut left, tables)?;
-        read_reaches(&mut input, &mut left, tables)?;
+        self.read_variables(&mut input, &mut left, tables)?;
+        self.read_reaches(&mut input, &mut left, tables)?;
         self.read_declarations(&mut input, &mut left, tables)?;
         input.end()
     }
 
+    fn read_variables(&mut self, input: &mut Input, left: &mut usize, tables: &mut Tables) -> Result<(), String> {
+        let mut before = 0u64;
+        for _ in 0..input.count(left)? {
+            let known = tables.variable_count();
+            let id = match input.byte()? {
+                0 => {
+                    let length = input.length()?;
+                    let name = input.bytes(length)?;
+                    tables.variable_named_bytes(name).map_err(|_| "a variable's name is not UTF-8 text".to_owned())?
+                }
+                1 => {
+                    let address = before.wrapping_add(unzigzag(input.number()?) as u64);
+                    let size = input.number()?;
+                    if size == 0 || address.checked_add(size - 1).is_none() {
+                        return Err(format!("the range {address:#x}:{size} is empty or reaches over the last address"));
+                    }
+                    before = address;
+                    tables.variable_range(address, size)
+                }
+                other => return Err(format!("unknown kind of variable {other}")),
+            };
+            // A range may have been touched by recorded events before.
+            let named = matches!(tables.variable(id), Variable::Named(_));
+            if id.index() < known && (named || self.recorded != Some(true)) {
+                return Err(twice(&tables.variable_text(id)));
+            }
+            self.listed.push(id);
+        }
+        Ok(())
+    }
+
+    fn read_reaches(&self, input: &mut Input, left: &mut usize, tables: &mut Tables) -> Result<(), String> {
+        let mut members = MOST_MEMBERS;
+        for _ in 0..input.count(left)? {
+            let count = input.count(&mut members)?;
+            let mut objects = Vec::with_capacity(count.min(input.0.len()));
+            for _ in 0..count {
+                let code = input.number()?;
+                let (code, more) = if code >= MORE_KINDS { (code - MORE_KINDS, 3) } else { (code, 0) };
+                let (id, kind) = (code / 3, code % 3 + more);
+                let space = |space| tables.names(space).len();
+                let known = match kind {
+                    0 => self.listed.len(),
+                    1 => space(Space::Lock),
+                    2 => space(Space::Thread),
+                    3 => space(Space::Condition),
+                    4 => space(Space::Semaphore),
+                    _ => space(Space::Barrier),
+                };
+                if id >= known as u64 {
+                    return Err("a missing method could reach something that has no name yet".to_owned());
+                }
+                let id = id as u32;
+                objects.push(match kind {
+                    0 => Object::Variable(self.listed[id as usize]),
+                    1 => Object::Lock(LockId(id)),
+                    2 => Object::Thread(ThreadId(id)),
+                    3 => Object::Condition(CondId(id)),
+                    4 => Object::Semaphore(SemId(id)),
+                    _ => Object::Barrier(BarrierId(id)),
+                });
+            }
+            let before = tables.reach_count();
+            if tables.reach(objects).index() < before {
+                return Err("a set of what a missing method could reach comes twice".to_owned());
+            }
+        }
+        Ok(())
+    }
+
     fn read_declarations(&mut self, input: &mut Input, left: &mut usize, tables: &mut Tables) -> Result<(), String> {
-        for (kind, known) in Marks::of(tables).0.into_iter().enumerate() {
+        let mut known = Marks::of(tables).0;
+        known[3] = self.listed.len();
+        for (kind, known) in known.into_iter().enumerate() {
             for _ in 0..input.count(left)? {
-                let id = input.id("something declared", known)?;
+                let mut id = input.id("something declared", known)?;
+                if kind == 3 {
+                    id = self.listed[id as usize].0;
+                }
                 self.marks.check(kind, id)?;
                 if !self.declared[kind].insert(id) {
                     return Err("something is declared twice".to_owned());
@@ -412,73 +440,6 @@ impl Known {
 fn twice(name: &str) -> String {
     let short: String = name.chars().take(40).collect();
     format!("the name '{short}' comes twice")
-}
-
-fn read_variables(input: &mut Input, left: &mut usize, tables: &mut Tables) -> Result<(), String> {
-    let mut before = 0u64;
-    for _ in 0..input.count(left)? {
-        let known = tables.variable_count();
-        let id = match input.byte()? {
-            0 => {
-                let length = input.length()?;
-                let name = input.bytes(length)?;
-                tables.variable_named_bytes(name).map_err(|_| "a variable's name is not UTF-8 text".to_owned())?
-            }
-            1 => {
-                let address = before.wrapping_add(unzigzag(input.number()?) as u64);
-                let size = input.number()?;
-                if size == 0 || address.checked_add(size - 1).is_none() {
-                    return Err(format!("the range {address:#x}:{size} is empty or reaches over the last address"));
-                }
-                before = address;
-                tables.variable_range(address, size)
-            }
-            other => return Err(format!("unknown kind of variable {other}")),
-        };
-        if id.index() < known {
-            return Err(twice(&tables.variable_text(id)));
-        }
-    }
-    Ok(())
-}
-
-fn read_reaches(input: &mut Input, left: &mut usize, tables: &mut Tables) -> Result<(), String> {
-    let mut members = MOST_MEMBERS;
-    for _ in 0..input.count(left)? {
-        let count = input.count(&mut members)?;
-        let mut objects = Vec::with_capacity(count.min(input.0.len()));
-        for _ in 0..count {
-            let code = input.number()?;
-            let (code, more) = if code >= MORE_KINDS { (code - MORE_KINDS, 3) } else { (code, 0) };
-            let (id, kind) = (code / 3, code % 3 + more);
-            let space = |space| tables.names(space).len();
-            let known = match kind {
-                0 => tables.variable_count(),
-                1 => space(Space::Lock),
-                2 => space(Space::Thread),
-                3 => space(Space::Condition),
-                4 => space(Space::Semaphore),
-                _ => space(Space::Barrier),
-            };
-            if id >= known as u64 {
-                return Err("a missing method could reach something that has no name yet".to_owned());
-            }
-            let id = id as u32;
-            objects.push(match kind {
-                0 => Object::Variable(VarId(id)),
-                1 => Object::Lock(LockId(id)),
-                2 => Object::Thread(ThreadId(id)),
-                3 => Object::Condition(CondId(id)),
-                4 => Object::Semaphore(SemId(id)),
-                _ => Object::Barrier(BarrierId(id)),
-            });
-        }
-        let before = tables.reach_count();
-        if tables.reach(objects).index() < before {
-            return Err("a set of what a missing method could reach comes twice".to_owned());
-        }
-    }
-    Ok(())
 }
 
 /// Adds the comments of a block to the tables; `events` have been read before it.
@@ -508,7 +469,7 @@ pub(super) fn index(entries: &[Entry]) -> Vec<u8> {
     for entry in entries {
         put(&mut out, entry.offset - before);
         out.push(entry.kind as u8);
-        if entry.kind == Kind::Events {
+        if entry.kind.has_events() {
             put(&mut out, entry.events);
         }
         before = entry.offset;
@@ -525,7 +486,7 @@ pub(super) fn read_index(payload: &[u8]) -> Result<Vec<Entry>, String> {
     for _ in 0..count {
         offset = offset.checked_add(input.number()?).ok_or("an offset in the index is too large")?;
         let kind = Kind::from_code(input.byte()?).ok_or("the index lists an unknown kind of block")?;
-        let events = if kind == Kind::Events { input.number()? } else { 0 };
+        let events = if kind.has_events() { input.number()? } else { 0 };
         entries.push(Entry { kind, offset, events });
     }
     input.end()?;

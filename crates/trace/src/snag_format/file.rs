@@ -123,7 +123,7 @@ impl SnagFile {
     fn seek_by_index(&mut self, index: &[Entry], number: u64) -> Result<()> {
         self.reader.count = 0;
         for entry in index {
-            if entry.kind == Kind::Events {
+            if entry.kind.has_events() {
                 if self.reader.count + entry.events > number {
                     self.skip = (number - self.reader.count) as usize;
                     return self.go(entry.offset);
@@ -173,7 +173,7 @@ impl SnagFile {
             if after > self.length || matches!(header.kind, Kind::Index | Kind::End) {
                 break;
             }
-            if header.kind == Kind::Events {
+            if header.kind.has_events() {
                 let events = header.events as u64;
                 if self.reader.count + events > number {
                     self.skip = (number - self.reader.count) as usize;

@@ -1,7 +1,10 @@
 //! Reading `.snag` as a stream.
 
 use super::entries::{self, End, Known};
-use super::{BLOCK_HEADER, BlockHeader, Entry, FILE_HEADER, Kind, MAGIC, VERSION, columns, u32_at};
+use super::packing::Packing;
+use super::{
+    BLOCK_HEADER, BlockHeader, Entry, FILE_HEADER, Kind, MAGIC, OLDEST_VERSION, VERSION, columns, recorded, u32_at,
+};
 use crate::error::{Error, Position, Result};
 use crate::events::Events;
 use crate::reader::BlockReader;
@@ -13,6 +16,8 @@ pub struct SnagReader<R> {
     pub(super) input: R,
     /// Byte of the input at which the next block starts; 0 before the file header was read.
     pub(super) offset: u64,
+    /// What the file says it is.
+    version: u32,
     /// Events read or passed over.
     pub(super) count: u64,
     /// Blocks that start before this byte have told their names and comments.
@@ -78,17 +83,16 @@ fn payload<'b>(
     if crc32fast::hash(stored) != header.crc {
         return error("the checksum of the block is wrong: the file is damaged".to_owned());
     }
-    if !header.lz4 {
+    if header.packing == Packing::Plain {
         return Ok(Ok(stored));
     }
     if plain.len() < header.plain {
         plain.resize(header.plain, 0);
     }
     let plain = &mut plain[..header.plain];
-    match lz4_flex::block::decompress_into(stored, plain) {
-        Ok(length) if length == header.plain => Ok(Ok(plain)),
-        Ok(length) => error(format!("the block holds {length} bytes instead of {}", header.plain)),
-        Err(e) => error(format!("the block cannot be decompressed: {e}")),
+    match header.packing.unpack(stored, plain) {
+        Ok(()) => Ok(Ok(plain)),
+        Err(message) => error(message),
     }
 }
 
@@ -98,6 +102,7 @@ impl<R: Read> SnagReader<R> {
         SnagReader {
             input,
             offset: 0,
+            version: VERSION,
             count: 0,
             told: 0,
             seen: Some(Vec::new()),
@@ -143,13 +148,15 @@ impl<R: Read> SnagReader<R> {
             return Self::error(0, "the checksum of the file header is wrong: the file is damaged");
         }
         let version = u32_at(bytes, 8);
-        if version != VERSION {
+        if !(OLDEST_VERSION..=VERSION).contains(&version) {
+            let known = format!("versions {OLDEST_VERSION} to {VERSION}");
             return Self::error(
                 0,
-                format!("version {version} of .snag is not known to this snag, which reads version {VERSION}"),
+                format!("version {version} of .snag is not known to this snag, which reads {known}"),
             );
         }
         self.offset = FILE_HEADER as u64;
+        self.version = version;
         Ok(())
     }
 
@@ -158,7 +165,11 @@ impl<R: Read> SnagReader<R> {
         let offset = self.offset;
         let bytes = self.stored.fill(&mut self.input, BLOCK_HEADER).map_err(|e| Self::unreadable(offset, e))?;
         let Ok(bytes) = bytes.try_into() else { return Ok(Err(CutOff)) };
-        BlockHeader::decode(bytes).map(Ok).or_else(|message| Self::error(offset, message))
+        let header = BlockHeader::decode(bytes).or_else(|message| Self::error(offset, message))?;
+        if self.version == 1 && (header.kind == Kind::Recorded || header.packing == Packing::Zstd) {
+            return Self::error(offset, "a block that files of version 1 do not have");
+        }
+        Ok(Ok(header))
     }
 
     /// The payload of the block whose header was just read.
@@ -207,7 +218,13 @@ impl<R: Read> SnagReader<R> {
             Kind::Names => self.known.read_names(payload, tables).map_err(wrong)?,
             Kind::Comments => entries::read_comments(payload, count, tables).map_err(wrong)?,
             Kind::Events => {
+                self.known.events_are_recorded(false).map_err(wrong)?;
                 columns::decode(payload, header.events, events).map_err(wrong)?;
+                self.known.events_read(tables);
+            }
+            Kind::Recorded => {
+                self.known.events_are_recorded(true).map_err(wrong)?;
+                recorded::decode(payload, header.events, tables, events).map_err(wrong)?;
                 self.known.events_read(tables);
             }
             Kind::Extra => {}
@@ -297,7 +314,7 @@ impl<R: Read + Send> BlockReader for SnagReader<R> {
                 Err(cut_off) => Err(cut_off),
             };
             match body {
-                Ok(Kind::Events) => return Ok(true),
+                Ok(kind) if kind.has_events() => return Ok(true),
                 Ok(Kind::End) => {
                     self.ended = true;
                     self.check_nothing_follows()?;

@@ -1,0 +1,95 @@
+//! What is recorded beside the events: calls, turns, names.
+
+use super::Translator;
+use crate::beside::{kind, put, put_text};
+use crate::wire;
+
+impl Translator {
+    /// What belongs beside the events since the last time.
+    pub fn take_beside(&mut self) -> Vec<Vec<u8>> {
+        self.name_data();
+        let mut blocks = Vec::new();
+        let mut block = Vec::new();
+        if self.calls.names(&mut block) {
+            blocks.push(std::mem::take(&mut block));
+        }
+        self.calls.stretch(&mut block);
+        blocks.push(std::mem::take(&mut block));
+        if !self.turns.is_empty() {
+            block.push(kind::SCHEDULE);
+            put(&mut block, self.turns.len() as u64);
+            for (thread, timed_out, steps) in self.turns.drain(..) {
+                put(&mut block, (thread as u64) << 1 | timed_out as u64);
+                put(&mut block, steps);
+            }
+            blocks.push(std::mem::take(&mut block));
+        }
+        if !self.new_data.is_empty() {
+            block.push(kind::DATA);
+            put(&mut block, self.new_data.len() as u64);
+            for variable in self.new_data.drain(..) {
+                put(&mut block, variable.address);
+                put(&mut block, variable.size);
+                put_text(&mut block, &variable.name);
+            }
+            blocks.push(std::mem::take(&mut block));
+        }
+        if !self.new_names.is_empty() {
+            block.push(kind::THREADS);
+            put(&mut block, self.new_names.len() as u64);
+            for (thread, name) in self.new_names.drain(..) {
+                put(&mut block, thread as u64);
+                put_text(&mut block, &name);
+            }
+            blocks.push(std::mem::take(&mut block));
+        }
+        if !self.new_sites.is_empty() {
+            block.push(kind::SITES);
+            put(&mut block, self.new_sites.len() as u64);
+            for (location, frames) in self.new_sites.drain(..) {
+                put(&mut block, location.0 as u64);
+                put(&mut block, frames.len() as u64);
+                for frame in frames {
+                    put_text(&mut block, &frame.function);
+                    put_text(&mut block, &frame.place);
+                }
+            }
+            blocks.push(block);
+        }
+        self.calls.begin_stretch(self.count() as u64);
+        blocks
+    }
+
+    /// Remembers the variables of the program in regions that the trace touches for the first time.
+    #[cold]
+    pub(super) fn name_data(&mut self) {
+        for region in std::mem::take(&mut self.heap.fresh) {
+            for variable in self.symbols.data_in(region) {
+                if self.data.insert(variable.address) {
+                    self.new_data.push(variable);
+                }
+            }
+        }
+    }
+
+    pub(super) fn blob(&mut self, blob_kind: u64, length: usize, words: &[u64]) {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).take(length).collect();
+        match blob_kind {
+            wire::BLOB_MAPS => {
+                // Pieces end in the middle of lines; only a whole file ends in a line end.
+                self.maps.extend_from_slice(&bytes);
+                if length < wire::CHUNK / 4 {
+                    let maps = std::mem::take(&mut self.maps);
+                    self.symbols.map(&String::from_utf8_lossy(&maps));
+                    self.heap.touch_again();
+                }
+            }
+            wire::BLOB_THREAD_NAME if length > 4 => {
+                let number = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+                let thread = self.thread(number as usize);
+                self.new_names.push((thread.0, String::from_utf8_lossy(&bytes[4..]).into_owned()));
+            }
+            _ => {}
+        }
+    }
+}

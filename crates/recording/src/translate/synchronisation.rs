@@ -1,0 +1,189 @@
+//! Locks, conditions, semaphores, barriers, fences: the same rules that readers check are followed here.
+
+use super::Translator;
+use super::objects::Lock;
+use crate::wire;
+use snag_trace::{BarrierId, CondId, LockId, MemoryOrder, Op, SemId, Space};
+
+impl Translator {
+    /// The name of an object at an address: its symbol if it is a variable of the program.
+    fn object_name(&mut self, what: &str, address: u64) -> String {
+        let name = match self.symbols.data(address) {
+            Some(variable) if variable.address == address => variable.name,
+            Some(variable) => format!("{}+{}", variable.name, address - variable.address),
+            None => format!("{what} {address:#x}"),
+        };
+        self.objects.unique(name)
+    }
+
+    fn lock_of(&mut self, address: u64, lock_kind: u64) -> &mut Lock {
+        if !self.objects.locks.contains_key(&address) {
+            let what = match lock_kind & !wire::lock::TRIED {
+                wire::lock::RWLOCK => "rwlock",
+                wire::lock::SPIN => "spin lock",
+                wire::lock::ANNOTATED => "lock",
+                _ => "mutex",
+            };
+            let name = self.object_name(what, address);
+            let id = LockId(self.tables.intern(Space::Lock, &name));
+            self.objects.locks.insert(address, Lock { id, owner: None, readers: Vec::new() });
+        }
+        self.objects.locks.get_mut(&address).expect("just made")
+    }
+
+    pub(super) fn lock(&mut self, address: u64, lock_kind: u64, writes: bool, pc: u64) {
+        let thread = self.current;
+        let tried = (lock_kind & wire::lock::TRIED != 0) as u32;
+        if !self.lock_of(address, lock_kind).is_open_to(thread, writes) {
+            // It was given back by a thread that the trace does not have as its holder: from here on it is another lock.
+            self.objects.locks.remove(&address);
+            self.hand_over(address, pc);
+        }
+        let lock = self.lock_of(address, lock_kind);
+        let id = lock.id.0;
+        if writes {
+            let count = lock.owner.map_or(0, |(_, count)| count);
+            lock.owner = Some((thread, count + 1));
+            self.plain(Op::Acquire, id, tried, pc);
+        } else {
+            match lock.readers.iter_mut().find(|reader| reader.0 == thread) {
+                Some(reader) => reader.1 += 1,
+                None => lock.readers.push((thread, 1)),
+            }
+            self.plain(Op::ReadAcquire, id, tried, pc);
+        }
+    }
+
+    pub(super) fn unlock(&mut self, address: u64, lock_kind: u64, pc: u64) {
+        let thread = self.current;
+        let lock = self.lock_of(address, lock_kind);
+        let id = lock.id.0;
+        if let Some((owner, count)) = lock.owner.filter(|(owner, _)| *owner == thread) {
+            lock.owner = (count > 1).then_some((owner, count - 1));
+            return self.plain(Op::Release, id, 0, pc);
+        }
+        if let Some(at) = lock.readers.iter().position(|reader| reader.0 == thread) {
+            lock.readers[at].1 -= 1;
+            if lock.readers[at].1 == 0 {
+                lock.readers.remove(at);
+            }
+            return self.plain(Op::ReadRelease, id, 0, pc);
+        }
+        self.oddities.foreign_unlocks += 1;
+        self.hand_over(address, pc);
+    }
+
+    /// Orders what comes before with what comes after, where a lock does not.
+    fn hand_over(&mut self, address: u64, pc: u64) {
+        let variable = self.tables.variable_named(&format!("handed over at {address:#x}"));
+        self.named(Op::Rmw, variable, MemoryOrder::AcqRel, pc);
+    }
+
+    pub(super) fn condition(&mut self, address: u64) -> CondId {
+        if let Some(&id) = self.objects.conditions.get(&address) {
+            return id;
+        }
+        let name = self.object_name("condition", address);
+        let id = CondId(self.tables.intern(Space::Condition, &name));
+        self.objects.conditions.insert(address, id);
+        id
+    }
+
+    pub(super) fn wait_begin(&mut self, condition: u64, mutex: u64, pc: u64) {
+        let thread = self.current;
+        let id = self.condition(condition);
+        let lock = self.lock_of(mutex, wire::lock::MUTEX);
+        let Some((_, count)) = lock.owner.filter(|(owner, _)| *owner == thread) else {
+            // The program waits without holding the mutex, or the trace lost track of it.
+            self.threads[thread].waiting = None;
+            return self.hand_over(mutex, pc);
+        };
+        lock.owner = None;
+        let lock = lock.id;
+        self.threads[thread].waiting = Some((condition, mutex, count));
+        self.plain(Op::WaitBegin, id.0, lock.0, pc);
+    }
+
+    pub(super) fn wake(&mut self, condition: u64, notify: u64, pc: u64) {
+        if self.threads[self.current].waiting.is_none() {
+            return;
+        }
+        let id = self.condition(condition);
+        let by =
+            notify.checked_sub(1).and_then(|number| self.notifies.get(number as usize)).map_or(0, |event| event + 1);
+        self.plain(Op::Wake, id.0, by, pc);
+    }
+
+    pub(super) fn wait_end(&mut self, condition: u64, mutex: u64, pc: u64) {
+        let thread = self.current;
+        let Some((_, _, count)) = self.threads[thread].waiting.take() else {
+            self.hand_over(mutex, pc);
+            return self.lock(mutex, wire::lock::MUTEX, true, pc);
+        };
+        let id = self.condition(condition);
+        let lock = self.lock_of(mutex, wire::lock::MUTEX);
+        if !lock.is_open_to(thread, true) {
+            self.oddities.broken = Some("a mutex was taken in a way that was not seen".to_owned());
+            return;
+        }
+        lock.owner = Some((thread, count));
+        let lock = lock.id;
+        self.plain(Op::WaitEnd, id.0, lock.0, pc);
+    }
+
+    pub(super) fn semaphore(&mut self, address: u64, count: u64) -> SemId {
+        if let Some(&(id, _)) = self.objects.semaphores.get(&address) {
+            return id;
+        }
+        let name = self.object_name("semaphore", address);
+        let id = SemId(self.tables.intern(Space::Semaphore, &name));
+        let count = count.min(i32::MAX as u64);
+        self.objects.semaphores.insert(address, (id, count));
+        self.tables.declarations.semaphores.push((id, count as u32));
+        id
+    }
+
+    pub(super) fn sem_wait(&mut self, address: u64, count: u64, pc: u64) {
+        let id = self.semaphore(address, count);
+        let Some((_, known)) = self.objects.semaphores.get_mut(&address) else { return };
+        let posted_elsewhere = *known == 0;
+        *known = known.saturating_sub(1);
+        if posted_elsewhere {
+            self.plain(Op::SemPost, id.0, 0, pc);
+        }
+        self.plain(Op::SemWait, id.0, 0, pc);
+    }
+
+    pub(super) fn barrier(&mut self, address: u64) -> BarrierId {
+        if let Some(&id) = self.objects.barriers.get(&address) {
+            return id;
+        }
+        let name = self.object_name("barrier", address);
+        let id = BarrierId(self.tables.intern(Space::Barrier, &name));
+        self.objects.barriers.insert(address, id);
+        id
+    }
+
+    /// All fences keep their order: more than the language promises, so that no order is missing.
+    pub(super) fn fence(&mut self, order: u64, pc: u64) {
+        let variable = match self.fence {
+            Some(variable) => variable,
+            None => *self.fence.insert(self.tables.variable_named("fences")),
+        };
+        const ACQUIRE: u64 = 2;
+        if order > ACQUIRE {
+            self.threads[self.current].fenced = true;
+        }
+        self.named(Op::Rmw, variable, MemoryOrder::AcqRel, pc);
+    }
+}
+
+/// What an address that synchronises is called; descriptors have small numbers.
+pub(super) fn sync_name(address: u64) -> String {
+    match address {
+        0..=0xff_ffff => format!("descriptor {}", address - 1),
+        0x100_0000 => "sockets".to_owned(),
+        0x100_0001..=0xffff_ffff => format!("pipe {}", address - 0x100_0001),
+        address => format!("synchronisation at {address:#x}"),
+    }
+}

@@ -1,0 +1,129 @@
+//! Blocks of recorded events: what a program did, by address, squeezed by guessing.
+//!
+//! Memory is given as address ranges, so that whoever records need not keep a table of all addresses of the program; the
+//! reader gives variables their numbers. Each event is guessed from the ones before it in the block ([`guess`]): where
+//! in the program it is, which address it touches, which value is there. What was guessed right costs a part of a byte.
+//! Guessing starts anew with each block, so blocks decode on their own.
+//!
+//! ```text
+//! payload  = 13 lengths, then as many streams of bytes, in this order:
+//! control    a byte an event
+//!              bits 0-1  site: 0 as guessed, 1 from `sites`, 2 the next of `declared`
+//!              bits 2-3  address: 0 as last time here plus the stride, 1 the thread's last address plus the offset here,
+//!                        2 last time here plus a difference, 3 the thread's last address plus a difference
+//!              bits 4-5  value, of an access or branch: 0 what was last seen in these bytes, 1 as guessed from this site, 2 from
+//!                        `values`, 3 not known; 0 for other events
+//!              bit 6     size and aux are in `shapes`, not those of the site
+//!              bit 7     there is a byte in `more`
+//! more       bit 0: the value is in `values8` whatever the size; bit 1: an rmw whose value written is in `written`
+//! threads    runs: thread, number of events
+//! sites      number of the site in the block
+//! declared   op u8, size, location (difference to the one declared before, signed), aux
+//! shapes     size, aux; they become the site's
+//! addresses  differences, signed
+//! values1 values2 values4 values8
+//!            values of accesses to at most 1, 2, 4 bytes, and of all others, as many bytes each
+//! written    value written less value read, signed
+//! targets    for events about no range: the target, as difference to the last
+//!            one at this site, signed; instead of an address
+//! ```
+//!
+//! Numbers are LEB128, signed ones zigzag. The target of an event about a variable that is a name is the number of that
+//! name. A range has at least one byte; size 0 means that the target is no range.
+
+mod decode;
+mod encode;
+mod guess;
+
+pub(super) use decode::decode;
+pub(super) use encode::Encoder;
+
+use crate::events::Event;
+use crate::ids::{LocId, ThreadId, VarId};
+use crate::op::Op;
+use crate::tables::{Tables, Variable};
+
+/// An event as a recorder knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecordedEvent {
+    /// First byte of the range that is touched; or, if `size` is 0, the target: see [`crate::events`], but for a
+    /// variable that is a name the number of that name in [`crate::Space::VariableName`].
+    pub address: u64,
+    /// Bytes of the range, or 0.
+    pub size: u64,
+    /// The value read or written, if it is known.
+    pub value: Option<i64>,
+    /// The value written by an rmw, if it is known.
+    pub written: Option<i64>,
+    /// Where in the program.
+    pub location: LocId,
+    /// Who does it.
+    pub thread: ThreadId,
+    /// See [`crate::events`].
+    pub aux: u32,
+    /// Tells places apart that have the same location: guessing is better for it. Not part of the event.
+    pub hint: u16,
+    /// What is done.
+    pub op: Op,
+}
+
+impl RecordedEvent {
+    /// An event of a trace.
+    pub fn of(event: &Event, tables: &Tables) -> RecordedEvent {
+        let Event { thread, op, target, aux, location, value, written } = *event;
+        let (address, size) = match op.has_variable().then(|| tables.variable(VarId(target))) {
+            None => (target as u64, 0),
+            Some(Variable::Named(name)) => (name as u64, 0),
+            Some(Variable::Range { address, size }) => (address, size),
+        };
+        RecordedEvent { address, size, value, written, location, thread, aux, hint: 0, op }
+    }
+}
+
+/// Streams of a payload.
+const STREAMS: usize = 13;
+
+mod stream {
+    pub const CONTROL: usize = 0;
+    pub const MORE: usize = 1;
+    pub const THREADS: usize = 2;
+    pub const SITES: usize = 3;
+    pub const DECLARED: usize = 4;
+    pub const SHAPES: usize = 5;
+    pub const ADDRESSES: usize = 6;
+    pub const VALUES: usize = 7;
+    pub const WRITTEN: usize = 11;
+    pub const TARGETS: usize = 12;
+}
+
+/// Codes of the control byte.
+mod code {
+    pub const SITE_GIVEN: u8 = 1;
+    pub const SITE_DECLARED: u8 = 2;
+    pub const ADDRESS: u8 = 2;
+    pub const NEAR_THREAD: u8 = 1;
+    pub const FROM_SITE: u8 = 2;
+    pub const FROM_THREAD: u8 = 3;
+    pub const VALUE: u8 = 4;
+    pub const VALUE_OF_SITE: u8 = 1;
+    pub const VALUE_GIVEN: u8 = 2;
+    pub const VALUE_UNKNOWN: u8 = 3;
+    pub const SHAPE: u8 = 1 << 6;
+    pub const MORE: u8 = 1 << 7;
+    pub const WIDE: u8 = 1;
+    pub const WRITTEN: u8 = 2;
+}
+
+/// Which of the four streams of values an access of this size uses, and how many bytes it takes there.
+#[inline(always)]
+fn value_class(size: u64) -> (usize, usize) {
+    match size {
+        1 => (0, 1),
+        2 => (1, 2),
+        3 | 4 => (2, 4),
+        _ => (3, 8),
+    }
+}
+
+#[cfg(test)]
+mod tests;

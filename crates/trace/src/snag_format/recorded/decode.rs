@@ -1,0 +1,244 @@
+//! Reading a block of recorded events.
+
+use super::guess::Guess;
+use super::{STREAMS, code, stream, value_class};
+use crate::events::{Event, Events};
+use crate::ids::{LocId, ThreadId};
+use crate::op::Op;
+use crate::snag_format::numbers::Input;
+use crate::snag_format::unzigzag;
+use crate::tables::Tables;
+use crate::text_format::takes_aux;
+
+/// A site of the block.
+#[derive(Clone, Copy)]
+struct Site {
+    op: Op,
+    location: LocId,
+    size: u64,
+    aux: u32,
+}
+
+/// Appends the `count` events of a payload to `events`, and the ranges they touch to `tables`. That other ids stand for
+/// something is checked by the [`crate::Validator`].
+pub(in crate::snag_format) fn decode(
+    payload: &[u8],
+    count: usize,
+    tables: &mut Tables,
+    events: &mut Events,
+) -> Result<(), String> {
+    let mut input = Input(payload);
+    let mut lengths = [0; STREAMS];
+    for length in &mut lengths {
+        *length = usize::try_from(input.number()?).map_err(|_| LONG)?;
+    }
+    let mut streams = [const { Input(&[]) }; STREAMS];
+    for (stream, length) in streams.iter_mut().zip(lengths) {
+        *stream = Input(input.bytes(length).map_err(|_| LONG)?);
+    }
+    input.end()?;
+    if streams[stream::CONTROL].0.len() != count {
+        return Err(format!("{} control bytes for {count} events", streams[stream::CONTROL].0.len()));
+    }
+    let mut block = Block { guess: Guess::new(), streams, sites: Vec::new(), location: 0 };
+    let mut left = count;
+    while left > 0 {
+        let thread = block.streams[stream::THREADS].number()?;
+        let thread = u32::try_from(thread).map_err(|_| format!("thread {thread} has no name yet"))?;
+        let run = block.streams[stream::THREADS].number()?;
+        if run == 0 || run > left as u64 {
+            return Err(format!("a run of {run} events where {left} are left"));
+        }
+        left -= run as usize;
+        for _ in 0..run {
+            let event = block.event(ThreadId(thread), tables)?;
+            events.push(event);
+        }
+    }
+    block.streams.iter().try_for_each(Input::end)
+}
+
+const LONG: &str = "an events block is too short for its streams";
+
+struct Block<'a> {
+    guess: Guess,
+    streams: [Input<'a>; STREAMS],
+    sites: Vec<Site>,
+    /// Location of the site declared last.
+    location: u32,
+}
+
+impl Block<'_> {
+    #[inline]
+    fn event(&mut self, thread: ThreadId, tables: &mut Tables) -> Result<Event, String> {
+        let control = self.streams[stream::CONTROL].byte()?;
+        let more = if control & code::MORE != 0 { self.streams[stream::MORE].byte()? } else { 0 };
+        if more > code::WIDE | code::WRITTEN || control & code::MORE != 0 && more == 0 {
+            return Err("unknown bits of an event".to_owned());
+        }
+        let number = self.site(control & 3, thread.0)?;
+        if control & code::SHAPE != 0 {
+            let (size, aux) = (self.streams[stream::SHAPES].number()?, self.aux(stream::SHAPES)?);
+            let site = &mut self.sites[number as usize];
+            (site.size, site.aux) = (size, aux);
+            check_shape(site)?;
+        }
+        let site = self.sites[number as usize];
+        let mut event = Event::new(thread, site.op, 0);
+        (event.location, event.aux) = (site.location, site.aux);
+        let address;
+        if site.size == 0 {
+            let difference = unzigzag(self.streams[stream::TARGETS].number()?);
+            let place = self.guess.place(thread.0, number);
+            address = place.last.wrapping_add(difference as u64);
+            place.last = address;
+            event.target = target(site.op, address, tables)?;
+            if control >> code::ADDRESS & 3 != 0 {
+                return Err("an address where there is none".to_owned());
+            }
+        } else {
+            address = self.address(control >> code::ADDRESS & 3, thread.0, number)?;
+            if address.checked_add(site.size - 1).is_none() {
+                return Err(format!("the range {address:#x}:{} reaches over the last address", site.size));
+            }
+            event.target = tables.variable_range(address, site.size).0;
+        }
+        let value = control >> code::VALUE & 3;
+        if site.op.takes_value() {
+            self.value(value, more, address, number, &site, &mut event)?;
+        } else if value != 0 || more != 0 {
+            return Err("something that neither accesses memory nor is a branch has a value".to_owned());
+        }
+        Ok(event)
+    }
+
+    /// The number of the event's site.
+    #[inline]
+    fn site(&mut self, site_code: u8, thread: u32) -> Result<u16, String> {
+        let number = match site_code {
+            0 => *self.guess.next(thread),
+            code::SITE_GIVEN => {
+                let given = self.streams[stream::SITES].number()?;
+                u16::try_from(given).map_err(|_| format!("site {given} was not declared"))?
+            }
+            code::SITE_DECLARED => {
+                let number = u16::try_from(self.sites.len()).map_err(|_| "too many sites")?;
+                let declared = &mut self.streams[stream::DECLARED];
+                let op = declared.byte()?;
+                let op = Op::from_code(op).ok_or_else(|| format!("unknown operation {op}"))?;
+                let size = declared.number()?;
+                let difference = unzigzag(declared.number()?);
+                self.location = (self.location as i64)
+                    .checked_add(difference)
+                    .and_then(|location| u32::try_from(location).ok())
+                    .ok_or("a location that has no name yet")?;
+                let site = Site { op, location: LocId(self.location), size, aux: self.aux(stream::DECLARED)? };
+                check_shape(&site)?;
+                self.sites.push(site);
+                number
+            }
+            _ => return Err("unknown bits of an event".to_owned()),
+        };
+        if number as usize >= self.sites.len() {
+            return Err(format!("site {number} was not declared"));
+        }
+        *self.guess.next(thread) = number;
+        self.guess.arrive(thread, number);
+        Ok(number)
+    }
+
+    fn aux(&mut self, stream: usize) -> Result<u32, String> {
+        let aux = self.streams[stream].number()?;
+        u32::try_from(aux).map_err(|_| format!("{aux} does not fit the aux of an event"))
+    }
+
+    #[inline]
+    fn address(&mut self, how: u8, thread: u32, site: u16) -> Result<u64, String> {
+        let walk = self.guess.walk(thread).address;
+        let place = *self.guess.place(thread, site);
+        let address = match how {
+            0 => place.last.wrapping_add(place.stride),
+            code::NEAR_THREAD => walk.wrapping_add(place.offset),
+            how => {
+                let from = if how == code::FROM_SITE { place.last } else { walk };
+                from.wrapping_add(unzigzag(self.streams[stream::ADDRESSES].number()?) as u64)
+            }
+        };
+        self.guess.place(thread, site).was(address, walk);
+        self.guess.walk(thread).address = address;
+        Ok(address)
+    }
+
+    #[inline]
+    fn value(
+        &mut self,
+        how: u8,
+        more: u8,
+        address: u64,
+        number: u16,
+        site: &Site,
+        event: &mut Event,
+    ) -> Result<(), String> {
+        let thread = event.thread.0;
+        let (mut class, mut bytes) = value_class(site.size);
+        if more & code::WIDE != 0 {
+            if how != code::VALUE_GIVEN || bytes == 8 {
+                return Err("unknown bits of an event".to_owned());
+            }
+            (class, bytes) = (3, 8);
+        }
+        if how != code::VALUE_UNKNOWN {
+            let walk = *self.guess.walk(thread);
+            let expected = self.guess.place(thread, number).expected_value(site.op == Op::Write, &walk);
+            let value = match how {
+                0 => self.guess.contents(address, site.size),
+                code::VALUE_OF_SITE => expected,
+                _ => {
+                    let mut wide = [0; 8];
+                    wide[..bytes].copy_from_slice(self.streams[stream::VALUES + class].bytes(bytes)?);
+                    u64::from_le_bytes(wide)
+                }
+            };
+            self.guess.place(thread, number).value_was(value);
+            if site.op.reads() {
+                self.guess.walk(thread).has_read(value);
+            }
+            self.guess.remember(address, site.size, value);
+            event.value = Some(value as i64);
+        }
+        if more & code::WRITTEN != 0 {
+            if site.op != Op::Rmw {
+                return Err("a value written that belongs to no rmw".to_owned());
+            }
+            let more = unzigzag(self.streams[stream::WRITTEN].number()?);
+            let written = event.value.unwrap_or(0).wrapping_add(more);
+            event.written = Some(written);
+            if event.value.is_some() {
+                self.guess.remember(address, site.size, written as u64);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_shape(site: &Site) -> Result<(), String> {
+    if site.size > 0 && !site.op.has_variable() {
+        return Err(format!("'{}' has a size", site.op.word()));
+    }
+    if site.aux != 0 && !takes_aux(site.op) {
+        return Err(format!("'{}' refers to a second thing", site.op.word()));
+    }
+    Ok(())
+}
+
+/// The target of an event that touches no range.
+fn target(op: Op, number: u64, tables: &Tables) -> Result<u32, String> {
+    if op.has_variable() {
+        let index = usize::try_from(number).unwrap_or(usize::MAX);
+        return tables.variable_of_name(index).map(|v| v.0).ok_or_else(|| format!("variable {number} has no name yet"));
+    }
+    if matches!(op, Op::Begin | Op::End) && number != 0 {
+        return Err(format!("'{}' has a target", op.word()));
+    }
+    u32::try_from(number).map_err(|_| format!("{number} does not fit the target of an event"))
+}

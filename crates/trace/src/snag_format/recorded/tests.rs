@@ -1,0 +1,158 @@
+use super::*;
+use crate::events::Events;
+
+/// Events of all kinds, as a program might do them and as no program would.
+fn events(seed: u64, count: usize) -> Vec<RecordedEvent> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut random = move |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) % below
+    };
+    let mut all = Vec::new();
+    for index in 0..count as u64 {
+        let op = match random(8) {
+            0 => Op::ALL[random(Op::ALL.len() as u64) as usize],
+            1 => Op::Rmw,
+            2 | 3 => Op::Write,
+            _ => Op::Read,
+        };
+        let size = match random(9) {
+            0 if op.has_variable() => 0,
+            1 => 1 + random(1 << 40),
+            _ => [1, 2, 3, 4, 5, 8, 16][random(7) as usize],
+        };
+        let range = op.has_variable() && size > 0;
+        let address = match random(4) {
+            _ if matches!(op, Op::Begin | Op::End) => 0,
+            _ if op.has_variable() && !range => random(3),
+            _ if !range => random(1 << 32),
+            0 => random(u64::MAX - (1 << 41)),
+            1 => 0x1000 + 8 * random(8),
+            _ => 0x7fff_0000 + 8 * index,
+        };
+        let value = match random(5) {
+            0 => None,
+            1 => Some(random(u64::MAX) as i64),
+            2 => Some(-1),
+            _ => Some(random(3) as i64),
+        };
+        all.push(RecordedEvent {
+            address,
+            size: if range { size } else { 0 },
+            value: value.filter(|_| op.takes_value()),
+            written: (op == Op::Rmw && random(2) == 0).then(|| random(1 << 63) as i64),
+            location: LocId([0, 1, 7, u32::MAX][random(4) as usize]),
+            thread: ThreadId([0, 1, 1, 1, 300, u32::MAX][random(6) as usize]),
+            aux: if crate::text_format::takes_aux(op) && random(4) == 0 { random(1 << 32) as u32 } else { 0 },
+            hint: random(3) as u16,
+            op,
+        });
+    }
+    all
+}
+
+fn tables() -> Tables {
+    let mut tables = Tables::new();
+    tables.variable_range(5, 5);
+    ["a", "b", "c"].iter().for_each(|name| {
+        tables.variable_named(name);
+    });
+    tables
+}
+
+fn encode(events: &[RecordedEvent], payload: &mut Vec<u8>) {
+    let mut encoder = Encoder::new();
+    encoder.push(events);
+    encoder.finish(payload);
+}
+
+/// What an event should be once it is read.
+fn expected(event: &RecordedEvent) -> (Event, Option<Variable>) {
+    let variable = event.op.has_variable().then_some(match event.size {
+        0 => Variable::Named(event.address as u32),
+        size => Variable::Range { address: event.address, size },
+    });
+    let RecordedEvent { op, thread, aux, location, value, written, .. } = *event;
+    let target = if op.has_variable() { 0 } else { event.address as u32 };
+    (Event { thread, op, target, aux, location, value, written }, variable)
+}
+
+#[test]
+fn events_of_all_kinds_come_back() {
+    let mut encoder = Encoder::new();
+    for seed in 1..60 {
+        let count = [1, 2, 50, 3000][seed as usize % 4];
+        let events = events(seed, count);
+        let mut payload = Vec::new();
+        encoder.push(&events);
+        encoder.finish(&mut payload);
+        let (mut tables, mut back) = (tables(), Events::new());
+        decode(&payload, count, &mut tables, &mut back).unwrap();
+        assert_eq!(back.len(), count);
+        for (index, event) in events.iter().enumerate() {
+            let (mut wanted, variable) = expected(event);
+            let read = back.get(index);
+            if let Some(variable) = variable {
+                assert_eq!(tables.variable(VarId(read.target)), variable, "event {index} of seed {seed}");
+                wanted.target = read.target;
+            }
+            assert_eq!(read, wanted, "event {index} of seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_block_does_not_depend_on_the_ones_before() {
+    let (first, second) = (events(3, 500), events(4, 500));
+    let mut encoder = Encoder::new();
+    let (mut after, mut alone) = (Vec::new(), Vec::new());
+    encoder.push(&first);
+    encoder.finish(&mut Vec::new());
+    second.chunks(77).for_each(|some| encoder.push(some));
+    encoder.finish(&mut after);
+    encode(&second, &mut alone);
+    assert_eq!(after, alone);
+}
+
+#[test]
+fn whatever_the_bytes_nothing_panics_and_cuts_are_noticed() {
+    let events = events(9, 400);
+    let mut payload = Vec::new();
+    encode(&events, &mut payload);
+    let read = |bytes: &[u8], count: usize| decode(bytes, count, &mut tables(), &mut Events::new());
+    assert!(read(&payload, 400).is_ok());
+    for cut in 0..payload.len() {
+        assert!(read(&payload[..cut], 400).is_err(), "cut at {cut}");
+    }
+    assert!(read(&payload, 399).is_err() && read(&payload, 401).is_err());
+    let mut longer = payload.clone();
+    longer.push(0);
+    assert!(read(&longer, 400).is_err());
+    for at in 0..payload.len() {
+        for bit in [1, 2, 4, 16, 64, 128, 255] {
+            let mut wrong = payload.clone();
+            wrong[at] ^= bit;
+            let _ = read(&wrong, 400);
+        }
+    }
+}
+
+/// A loop over two arrays: what recorded programs mostly do.
+#[test]
+fn loops_take_less_than_a_byte_an_event_even_uncompressed_but_for_values() {
+    let mut all = Vec::new();
+    for i in 0..10_000u64 {
+        for (hint, op) in [(0, Op::Read), (1, Op::Read), (2, Op::Write)] {
+            let address = 0x1000 + 0x10_0000 * hint as u64 + 4 * i;
+            let thread = ThreadId((i / 2500) as u32);
+            let value = Some(i as i64);
+            let location = LocId(1);
+            all.push(RecordedEvent { address, size: 4, value, written: None, location, thread, aux: 0, hint, op });
+        }
+    }
+    let mut payload = Vec::new();
+    encode(&all, &mut payload);
+    assert!(payload.len() < all.len() * 101 / 100, "{} bytes for {} events", payload.len(), all.len());
+}
