@@ -22,7 +22,9 @@ const MOST_REFUTED: usize = 500;
 const SHARE: u32 = 100;
 /// But it may take this long in any case.
 const LEAST: Duration = Duration::from_millis(100);
-const OUT_OF_PATIENCE: &str = "not decided within its share of the budget";
+/// `auto` without a budget gives each question this long, so that it ends; who asks for `recipe` by name gets every answer.
+const BY_DEFAULT: Duration = Duration::from_secs(10);
+const OUT_OF_PATIENCE: &str = "not decided within its share of the time";
 
 /// Whether a trace has expressions at all. Without, level `symbolic` is the highest other one.
 pub fn is_symbolic(trace: &Trace) -> bool {
@@ -141,6 +143,10 @@ impl Work<'_> {
     fn ask_recipe(&self, recipe: &Recipe, pairs: &Pairs, proved: &HashSet<(u64, u64)>) -> Answers {
         let (progress, options) = (self.progress, self.options);
         progress.phase("recipe: deciding", pairs.tasks.len() as u64);
+        let patience = match options.budget {
+            Some(budget) => Some((budget / SHARE).max(LEAST)),
+            None => (!options.engines.contains(&Engine::Recipe)).then_some(BY_DEFAULT),
+        };
         let stop = Arc::new(AtomicBool::new(false));
         let late = late(progress, self.deadline);
         let checker = Checker::new(self.trace, self.cells);
@@ -169,7 +175,7 @@ impl Work<'_> {
                 }
             });
             let worker = || {
-                let (told, clock) = (stop.clone(), Clock::new(options.budget));
+                let (told, clock) = (stop.clone(), Clock::new(patience));
                 let mut asker = recipe.asker(Some(Arc::new({
                     let clock = clock.clone();
                     move || told.load(Ordering::Relaxed) || clock.is_over()
@@ -201,8 +207,7 @@ struct Clock {
 }
 
 impl Clock {
-    fn new(budget: Option<Duration>) -> Clock {
-        let patience = budget.map(|budget| (budget / SHARE).max(LEAST));
+    fn new(patience: Option<Duration>) -> Clock {
         Clock { started: Instant::now(), since: Arc::default(), patience }
     }
 
