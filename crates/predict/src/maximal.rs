@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 /// How often the budget and the user are asked while questions are answered.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Within a budget, after so many pairs of events at the same two locations that only a search could refute, the others
+/// In `auto` and within a budget, after so many pairs of events at the same two locations that only a search could refute, the others
 /// are not asked about: where threads keep out of each other's way by means of their own, all are refuted, there may be
 /// millions of them, and other locations deserve their share of the time.
 const MOST_REFUTED: usize = 5_000;
 
-/// Within a budget, so many steps are taken for each acquire in the search for cycles.
+/// In the same cases, so many steps are taken for each acquire in the search for cycles.
 const MOST_STEPS: usize = 20_000;
 
 /// What is said of questions that came too late.
@@ -168,7 +168,7 @@ impl Work<'_> {
             all_pairs: options.all_pairs,
             window: options.window,
             most: options.max_races,
-            within_budget: options.budget.is_some(),
+            shares_time: options.budget.is_some() || options.engines.contains(&Engine::Auto),
             found: AtomicUsize::new(0),
             next: AtomicUsize::new(0),
             stop: &stop,
@@ -226,8 +226,8 @@ struct Asking<'a, 'i, 't> {
     window: Option<usize>,
     /// At most so many races.
     most: usize,
-    /// The time has to be shared out.
-    within_budget: bool,
+    /// The time has to be shared out: there is a budget, or nobody asked for every answer.
+    shares_time: bool,
     found: AtomicUsize,
     next: AtomicUsize,
     stop: &'a AtomicBool,
@@ -292,7 +292,7 @@ impl Asking<'_, '_, '_> {
             if self.window.is_some_and(|window| first.index() / window != second.index() / window) {
                 continue;
             }
-            if refuted == MOST_REFUTED && self.within_budget && !every {
+            if refuted == MOST_REFUTED && self.shares_time && !every {
                 first_open.get_or_insert((first, second, format!("{refuted} pairs of events before it were refuted")));
                 break;
             }
@@ -347,7 +347,7 @@ impl Asking<'_, '_, '_> {
     /// Asks about cycles of acquires, except those whose locks or locations are those of a deadlock that was proved
     /// already.
     fn cycles(&self, queries: &mut Queries, number: usize) {
-        let most_steps = if self.within_budget { MOST_STEPS } else { usize::MAX };
+        let most_steps = if self.shares_time { MOST_STEPS } else { usize::MAX };
         let cut_short = self.cycles.visit(number, most_steps, &mut |pending| {
             if self.is_over() {
                 return false;
@@ -377,7 +377,7 @@ impl Asking<'_, '_, '_> {
             true
         });
         if cut_short > 0 {
-            let reason = if self.is_over() { NOT_ASKED } else { "too many cycles for the budget" };
+            let reason = if self.is_over() { NOT_ASKED } else { "in too many cycles" };
             self.leave(Subject::Acquire, reason, cut_short);
         }
     }
