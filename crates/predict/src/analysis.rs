@@ -274,6 +274,21 @@ pub struct Searches {
     pub anew: Option<u64>,
 }
 
+impl Searches {
+    pub(crate) fn of(done: snag_history::Statistics, anew: Option<u64>) -> Searches {
+        Searches {
+            queries: done.queries,
+            reachable: done.reachable,
+            calls: done.calls,
+            potential: done.potential,
+            both: done.both,
+            lcc: done.lcc,
+            rc: done.rc,
+            anew,
+        }
+    }
+}
+
 /// What an engine has left open, and why.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Left {

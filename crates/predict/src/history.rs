@@ -77,17 +77,7 @@ impl Work<'_> {
             let without = self.pass(Settings { depth: Depth::Search { incremental: false }, ..settings });
             without.statistics().calls
         });
-        let done = races.statistics();
-        Searches {
-            queries: done.queries,
-            reachable: done.reachable,
-            calls: done.calls,
-            potential: done.potential,
-            both: done.both,
-            lcc: done.lcc,
-            rc: done.rc,
-            anew,
-        }
+        Searches::of(races.statistics(), anew)
     }
 
     /// Proves pairs and deadlocks. False if something was left undecided.

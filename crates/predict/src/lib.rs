@@ -14,6 +14,7 @@ mod memory;
 pub mod online;
 mod recipe;
 mod settle;
+mod watch;
 
 pub use analyse::analyse;
 pub use analysis::{

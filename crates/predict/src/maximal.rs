@@ -3,7 +3,7 @@
 //! The questions about one pair of locations are asked one after the other until the first proof; those about
 //! different ones on all cores.
 
-use crate::analyse::{Claim, TOO_MANY, Work, late};
+use crate::analyse::{Claim, TOO_MANY, Work};
 use crate::analysis::{Deadlock, Engine, EngineReport, Subject};
 use crate::memory::peak_memory;
 use snag_maximal::{Answer, Cycles, Index, Limits, Lowered, Missing, Pairs, Queries, Stage, Undecided};
@@ -13,10 +13,7 @@ use snag_trace::{EventId, LocId, LockId, Op, Trace};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-
-/// How often the budget and the user are asked while questions are answered.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
+use std::time::Instant;
 
 /// In `auto` and within a budget, after so many pairs of events at the same two locations that only a search could refute, the others
 /// are not asked about: where threads keep out of each other's way by means of their own, all are refuted, there may be
@@ -156,7 +153,6 @@ impl Work<'_> {
             backend: options.solver,
             ..Limits::default()
         };
-        let late = late(progress, self.deadline);
         let work = Asking {
             trace: self.trace,
             lowered,
@@ -175,32 +171,15 @@ impl Work<'_> {
             deadlocks: Mutex::new(Known::default()),
             answers: Mutex::new(Answers { complete: true, ..Answers::default() }),
         };
-        let (done, finished) = (AtomicUsize::new(0), AtomicBool::new(false));
-        std::thread::scope(|scope| {
-            let watch = scope.spawn(|| {
-                while !finished.load(Ordering::Acquire) {
-                    if late() {
-                        stop.store(true, Ordering::Relaxed);
-                    }
-                    progress.advance(done.load(Ordering::Relaxed) as u64);
-                    std::thread::park_timeout(PATIENCE);
-                }
-            });
-            let worker = || {
-                let mut queries = Queries::new(index, limits.clone());
-                while let Some(number) = work.next_task(tasks) {
-                    work.task(&mut queries, number);
-                    done.fetch_add(1, Ordering::Relaxed);
-                }
-            };
-            let others: Vec<_> = (1..options.jobs.min(tasks)).map(|_| scope.spawn(worker)).collect();
-            worker();
-            for other in others {
-                other.join().expect("no worker panics");
+        let done = AtomicUsize::new(0);
+        let worker = || {
+            let mut queries = Queries::new(index, limits.clone());
+            while let Some(number) = work.next_task(tasks) {
+                work.task(&mut queries, number);
+                done.fetch_add(1, Ordering::Relaxed);
             }
-            finished.store(true, Ordering::Release);
-            watch.thread().unpark();
-        });
+        };
+        self.watched(&stop, &done, || self.on_all_cores(tasks, worker));
         work.answers.into_inner().expect("no worker panics")
     }
 }

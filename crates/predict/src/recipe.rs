@@ -1,10 +1,10 @@
 //! Recipe in the pipeline: what the maximal engine could not prove is asked again at level `symbolic`, and pairs with accesses on
 //! the other sides of branches for the first time.
 
-use crate::analyse::{Claim, TOO_MANY, Work, late};
+use crate::analyse::{Claim, TOO_MANY, Work};
 use crate::analysis::{Engine, EngineReport, Race, Subject};
 use crate::held::held_locks;
-use crate::maximal::{NOT_ASKED, NOT_DECIDED, PATIENCE, highest_level, key};
+use crate::maximal::{NOT_ASKED, NOT_DECIDED, highest_level, key};
 use crate::memory::peak_memory;
 use snag_maximal::{Answer, Asker, Index, Pairs, Recipe, Stage, Undecided};
 use snag_orders::LocationPair;
@@ -148,7 +148,6 @@ impl Work<'_> {
             None => (!options.engines.contains(&Engine::Recipe)).then_some(BY_DEFAULT),
         };
         let stop = Arc::new(AtomicBool::new(false));
-        let late = late(progress, self.deadline);
         let checker = Checker::new(self.trace, self.cells);
         let work = Asking {
             trace: self.trace,
@@ -163,36 +162,19 @@ impl Work<'_> {
             stop: &stop,
             answers: Mutex::new(Answers::default()),
         };
-        let (done, finished) = (AtomicUsize::new(0), AtomicBool::new(false));
-        std::thread::scope(|scope| {
-            let watch = scope.spawn(|| {
-                while !finished.load(Ordering::Acquire) {
-                    if late() {
-                        stop.store(true, Ordering::Relaxed);
-                    }
-                    progress.advance(done.load(Ordering::Relaxed) as u64);
-                    std::thread::park_timeout(PATIENCE);
-                }
-            });
-            let worker = || {
-                let (told, clock) = (stop.clone(), Clock::new(patience));
-                let mut asker = recipe.asker(Some(Arc::new({
-                    let clock = clock.clone();
-                    move || told.load(Ordering::Relaxed) || clock.is_over()
-                })));
-                while let Some(number) = work.next_task() {
-                    work.task(&mut asker, &clock, number);
-                    done.fetch_add(1, Ordering::Relaxed);
-                }
-            };
-            let others: Vec<_> = (1..options.jobs.min(pairs.tasks.len())).map(|_| scope.spawn(worker)).collect();
-            worker();
-            for other in others {
-                other.join().expect("no worker panics");
+        let done = AtomicUsize::new(0);
+        let worker = || {
+            let (told, clock) = (stop.clone(), Clock::new(patience));
+            let mut asker = recipe.asker(Some(Arc::new({
+                let clock = clock.clone();
+                move || told.load(Ordering::Relaxed) || clock.is_over()
+            })));
+            while let Some(number) = work.next_task() {
+                work.task(&mut asker, &clock, number);
+                done.fetch_add(1, Ordering::Relaxed);
             }
-            finished.store(true, Ordering::Release);
-            watch.thread().unpark();
-        });
+        };
+        self.watched(&stop, &done, || self.on_all_cores(pairs.tasks.len(), worker));
         work.answers.into_inner().expect("no worker panics")
     }
 }

@@ -4,7 +4,7 @@
 //! schedule shows one of them, about deadlocks: by the theorem on CP and WCP there may be one behind it. Of
 //! a long trace only the beginning is looked at, up to some way behind the last pair in question.
 
-use crate::analyse::{Claim, Work, late};
+use crate::analyse::{Claim, Work};
 use crate::analysis::{Deadlock, Engine, Subject};
 use snag_maximal::{Answer, Cycles, Index, Limits, Lowered, Queries};
 use snag_schedule::{Checker, Level, Schedule};
@@ -12,16 +12,12 @@ use snag_trace::{Cells, EventId, LockId, Trace};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 /// So many events behind the last pair in question a schedule may reach.
 const BEYOND: usize = 100_000;
 
 /// So many steps are taken for each acquire in the search for cycles.
 const MOST_STEPS: usize = 20_000;
-
-/// How often the budget and the user are asked while questions are answered.
-const PATIENCE: Duration = Duration::from_millis(20);
 
 /// A deadlock: the acquires that wait for each other, and what happens before.
 type Found = (Vec<EventId>, Schedule);
@@ -75,23 +71,10 @@ impl Work<'_> {
 
     /// Does something with questions that end when the budget is used up or the user wants to stop.
     pub(crate) fn with_limits<R>(&self, ask: impl FnOnce(&Limits, &AtomicUsize) -> R) -> R {
-        let (stop, done, over) = (Arc::new(AtomicBool::new(false)), AtomicUsize::new(0), AtomicBool::new(false));
+        let (stop, done) = (Arc::new(AtomicBool::new(false)), AtomicUsize::new(0));
         let asked = stop.clone();
         let limits = Limits { stop: Some(Arc::new(move || asked.load(Ordering::Relaxed))), ..Limits::default() };
-        let late = late(self.progress, self.deadline);
-        std::thread::scope(|scope| {
-            let watch = scope.spawn(|| {
-                while !over.load(Ordering::Acquire) {
-                    stop.fetch_or(late(), Ordering::Relaxed);
-                    self.progress.advance(done.load(Ordering::Relaxed) as u64);
-                    std::thread::park_timeout(PATIENCE);
-                }
-            });
-            let result = ask(&limits, &done);
-            over.store(true, Ordering::Release);
-            watch.thread().unpark();
-            result
-        })
+        self.watched(&stop, &done, || ask(&limits, &done))
     }
 
     /// The answers about pairs of events, on all cores.
@@ -111,12 +94,7 @@ impl Work<'_> {
                 done.fetch_add(1, Ordering::Relaxed);
             }
         };
-        std::thread::scope(|scope| {
-            for _ in 1..self.options.jobs.min(pairs.len()) {
-                scope.spawn(worker);
-            }
-            worker();
-        });
+        self.on_all_cores(pairs.len(), worker);
         answers.into_iter().map(|answer| answer.into_inner().expect("no worker panics")).collect()
     }
 

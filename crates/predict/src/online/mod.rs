@@ -274,17 +274,7 @@ impl Online {
 
     /// What the searches did.
     pub fn searches(&self) -> Searches {
-        let done = self.races.statistics();
-        Searches {
-            queries: done.queries,
-            reachable: done.reachable,
-            calls: done.calls,
-            potential: done.potential,
-            both: done.both,
-            lcc: done.lcc,
-            rc: done.rc,
-            anew: None,
-        }
+        Searches::of(self.races.statistics(), None)
     }
 }
 
