@@ -14,6 +14,7 @@ mod cuts;
 mod cycles;
 mod guards;
 mod hard;
+mod impasse;
 mod index;
 mod lower;
 mod memory;

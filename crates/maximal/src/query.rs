@@ -3,11 +3,13 @@
 //! | stage | answers | by |
 //! |---|---|---|
 //! | bounds | no | what every schedule needs contradicts what none can contain ([`crate::cuts`]) |
+//! | impasse | no | what an earlier search refuted ([`crate::impasse`]) |
 //! | ideal | yes | the trace itself, restricted to what is needed ([`crate::observed`]) |
 //! | local | yes | the trace up to a few hundred events before, then a short search |
 //! | search | both | lazy search with learning over the whole trace ([`crate::search`]) |
 
 use crate::cuts::{Cuts, Target};
+use crate::impasse::Impasses;
 use crate::index::Index;
 use crate::observed::ideal;
 use crate::replay::Replay;
@@ -49,6 +51,7 @@ pub enum Undecided {
 #[allow(missing_docs)]
 pub enum Stage {
     Bounds,
+    Impasse,
     Ideal,
     Local,
     Search,
@@ -56,12 +59,13 @@ pub enum Stage {
 
 impl Stage {
     /// Every stage, in the order in which they are asked.
-    pub const ALL: [Stage; 4] = [Stage::Bounds, Stage::Ideal, Stage::Local, Stage::Search];
+    pub const ALL: [Stage; 5] = [Stage::Bounds, Stage::Impasse, Stage::Ideal, Stage::Local, Stage::Search];
 
     /// Its name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Stage::Bounds => "bounds",
+            Stage::Impasse => "impasse",
             Stage::Ideal => "ideal",
             Stage::Local => "local",
             Stage::Search => "search",
@@ -100,6 +104,7 @@ pub struct Queries<'i, 't> {
     z3: Option<crate::z3::Z3>,
     base: EventId,
     end: EventId,
+    impasses: Impasses,
     /// What the last search took.
     pub effort: Effort,
 }
@@ -116,6 +121,7 @@ impl<'i, 't> Queries<'i, 't> {
             limits,
             base: EventId(0),
             end,
+            impasses: Impasses::default(),
             effort: Effort::default(),
         }
     }
@@ -138,6 +144,9 @@ impl<'i, 't> Queries<'i, 't> {
         }
         let target = Target { events, base: self.base, end: self.end };
         let Some(cuts) = Cuts::of(index, &target) else { return (Answer::Impossible, Stage::Bounds) };
+        if self.impasses.refute(&cuts) {
+            return (Answer::Impossible, Stage::Impasse);
+        }
         if !self.limits.search_only {
             if let Some(cut) = ideal(index, &cuts) {
                 return (Answer::Possible(self.prefixes(&cut)), Stage::Ideal);
@@ -163,6 +172,11 @@ impl<'i, 't> Queries<'i, 't> {
         let mut search = Search::new(&mut self.replay, self.index, target, cuts, stop.clone());
         let found = search.run(rounds, &|| stop.as_ref().is_some_and(|stop| stop()));
         self.effort.add(search.effort);
+        // Where a part of the trace is fixed, more was used than the bounds.
+        if found == Found::Refuted && target.base == EventId(0) {
+            let impasse = search.impasse();
+            self.impasses.add(impasse);
+        }
         found
     }
 

@@ -10,6 +10,7 @@
 //! order of events that may not happen is true for those.
 
 use crate::cuts::{Cuts, Target};
+use crate::impasse::{Fact, Impasse};
 use crate::index::Index;
 use crate::memory::{Source, Writes};
 use crate::order::Node;
@@ -22,6 +23,12 @@ use std::collections::{HashMap, HashSet};
 
 /// Of the writes that come between a read and what it should see, so many get a clause at once.
 const MOST_BETWEEN: usize = 32;
+
+/// Of so many clauses it is known which of them a refutation needs.
+const MOST_BLAMED: usize = 400;
+
+/// If so many are needed, the least number is looked for.
+const MOST_DROPPED: usize = 40;
 
 /// What a search came to.
 #[derive(Debug, PartialEq)]
@@ -108,12 +115,19 @@ pub(crate) struct Search<'s, 'i, 't> {
     /// At `control`: that a read sees what it saw.
     kept: HashMap<EventId, Truth>,
     rules: HashSet<Rule>,
-    clauses: Vec<Vec<Literal>>,
+    /// What the clause under construction takes from the bounds.
+    facts: Vec<Fact>,
+    clauses: Vec<(Vec<Literal>, Vec<Fact>)>,
+    /// Clauses that can be switched off: the literal that switches each on, and what it takes from the bounds.
+    switches: Vec<Literal>,
+    switched: Vec<Vec<Fact>>,
     refuted: bool,
     /// The graph has changed since it was sorted.
     unsorted: bool,
     /// The solver has been asked.
     solved: bool,
+    /// What the clauses that cannot be switched off take from the bounds.
+    used: Impasse,
     pub effort: Effort,
 }
 
@@ -142,10 +156,14 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
             choices: HashMap::new(),
             kept: HashMap::new(),
             rules: HashSet::new(),
+            facts: Vec::new(),
             clauses: Vec::new(),
+            switches: Vec::new(),
+            switched: Vec::new(),
             refuted: false,
             unsorted: true,
             solved: false,
+            used: Impasse::new(index.threads.count()),
             effort: Effort::default(),
         };
         // What must happen happens before the target.
@@ -193,14 +211,46 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
             // Fixed edges follow the order of the trace, so only what the solver knows for certain can close a cycle.
             self.refuted |= !self.solver.order().sort(|node| events[node.0 as usize].0);
         }
+        for (mut clause, facts) in self.clauses.drain(..) {
+            if self.switches.len() < MOST_BLAMED {
+                let switch = self.solver.add_variable(None, true);
+                clause.push(!switch);
+                self.switches.push(switch);
+                self.switched.push(facts);
+            } else {
+                facts.into_iter().for_each(|fact| self.used.add(&self.index.threads, fact));
+            }
+            self.solver.add_clause(&clause);
+        }
         if self.refuted {
             return Outcome::Unsatisfiable;
         }
-        for clause in self.clauses.drain(..) {
-            self.solver.add_clause(&clause);
-        }
         self.solved = true;
-        self.solver.solve()
+        self.solver.solve_assuming(&self.switches)
+    }
+
+    /// What the refutation has used of the question.
+    pub fn impasse(mut self) -> Impasse {
+        let threads = &self.index.threads;
+        let mut blamed: Vec<usize> = (0..self.switches.len()).collect();
+        if !self.refuted {
+            blamed.retain(|&at| self.solver.is_to_blame(self.switches[at]));
+        }
+        let mut at = 0;
+        while !self.refuted && blamed.len() <= MOST_DROPPED && at < blamed.len() {
+            let others: Vec<_> = blamed.iter().filter(|&&other| other != blamed[at]).collect();
+            let switches: Vec<_> = others.iter().map(|&&other| self.switches[other]).collect();
+            match self.solver.solve_assuming(&switches) {
+                Outcome::Unsatisfiable => {
+                    blamed.remove(at);
+                }
+                _ => at += 1,
+            }
+        }
+        for fact in blamed.into_iter().flat_map(|at| &self.switched[at]) {
+            self.used.add(threads, *fact);
+        }
+        self.used
     }
 
     /// What the solver wants now.
@@ -295,6 +345,24 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
         }
     }
 
+    /// Whether every schedule contains an event.
+    fn must(&mut self, event: EventId) -> bool {
+        let must = self.cuts.must(self.index, event);
+        if must {
+            self.facts.push(Fact::Happens(event));
+        }
+        must
+    }
+
+    /// Whether a schedule may contain an event.
+    fn may(&mut self, event: EventId) -> bool {
+        let may = self.cuts.may(self.index, event);
+        if !may {
+            self.facts.push(Fact::DoesNot(event));
+        }
+        may
+    }
+
     /// Which of two events comes first, if that is the same in all schedules that have both.
     fn settled(&self, first: EventId, second: EventId) -> Option<bool> {
         let Index { threads, must, .. } = self.index;
@@ -312,25 +380,28 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
 
     /// That one event comes before another. What cannot happen comes last.
     fn before(&mut self, first: EventId, second: EventId) -> Truth {
-        if !self.cuts.may(self.index, first) {
-            return Truth::Known(false);
-        }
-        if !self.cuts.may(self.index, second) {
-            return Truth::Known(true);
-        }
         if let Some(settled) = self.settled(first, second) {
             return Truth::Known(settled);
         }
+        if !self.may(first) {
+            return Truth::Known(false);
+        }
+        if !self.may(second) {
+            return Truth::Known(true);
+        }
+        // The solver knows that they happen if they must.
+        self.must(first);
+        self.must(second);
         let (first, second) = (self.node(first), self.node(second));
         Truth::Open(self.atom(first, second))
     }
 
     /// That an event happens.
     fn included(&mut self, event: EventId) -> Truth {
-        if self.cuts.must(self.index, event) {
+        if self.must(event) {
             return Truth::Known(true);
         }
-        if !self.cuts.may(self.index, event) {
+        if !self.may(event) {
             return Truth::Known(false);
         }
         let node = self.node(event);
@@ -358,8 +429,9 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
         self.index.threads.position(event) < self.replay.cut[self.index.threads.thread(event)]
     }
 
-    /// At least one of these holds.
-    fn clause(&mut self, parts: impl IntoIterator<Item = Truth>) {
+    /// At least one of these holds. What was found out about the bounds since `from` belongs to this clause.
+    fn clause(&mut self, from: usize, parts: impl IntoIterator<Item = Truth>) {
+        let facts = self.facts.split_off(from);
         let mut clause = Vec::new();
         for part in parts {
             match part {
@@ -368,9 +440,8 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
                 Truth::Open(literal) => clause.push(literal),
             }
         }
-        self.refuted |= clause.is_empty();
         self.effort.clauses += 1;
-        self.clauses.push(clause);
+        self.clauses.push((clause, facts));
     }
 
     // Rules.
@@ -379,6 +450,7 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
     fn learn(&mut self) -> bool {
         let before = self.effort.clauses;
         for violation in std::mem::take(&mut self.replay.violations) {
+            self.facts.clear();
             match violation {
                 Violation::Lock { holder, wanted } => self.lock(holder, wanted),
                 Violation::Read { read, cell, log } => self.read(read, cell, log),
@@ -396,28 +468,29 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
             return;
         }
         let (a, b) = (*self.index.sections.get(a), *self.index.sections.get(b));
-        let mut parts = Vec::new();
+        let (from, mut parts) = (self.facts.len(), Vec::new());
         for (first, second) in [(a, b), (b, a)] {
             if let Some(end) = first.end {
                 parts.push(self.before(end, second.start));
             }
             parts.push(!self.included(first.start));
         }
-        self.clause(parts);
+        self.clause(from, parts);
     }
 
     fn wake(&mut self, wake: EventId) {
         if self.rules.insert(Rule::Wake(wake)) {
-            let named = self.index.wakes[&wake];
+            let (from, named) = (self.facts.len(), self.index.wakes[&wake]);
             let parts = [self.before(named.wait, named.notify), !self.included(wake)];
-            self.clause(parts);
+            self.clause(from, parts);
         }
     }
 
     fn freed(&mut self, access: EventId, free: EventId) {
         if self.rules.insert(Rule::Freed(access)) {
+            let from = self.facts.len();
             let parts = [self.before(access, free), !self.included(access)];
-            self.clause(parts);
+            self.clause(from, parts);
         }
     }
 
@@ -427,6 +500,7 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
         let number = self.index.trace.events.targets()[wait.index()] as usize;
         let semaphore = &self.index.semaphores[number];
         let own = threads.thread(wait);
+        let from = self.facts.len();
         let mut parts = vec![!self.included(wait)];
         for (thread, &done) in done.iter().enumerate().filter(|(thread, _)| *thread != own) {
             let in_thread = |&&event: &&EventId| threads.thread(event) == thread;
@@ -436,7 +510,7 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
             parts.extend(last_wait.map(|other| !self.before(other, wait)));
             parts.extend(next_post.map(|post| self.before(post, wait)));
         }
-        self.clause(parts);
+        self.clause(from, parts);
     }
 
     /// A read that counts saw something else.
@@ -489,7 +563,7 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
         if !self.rules.insert(Rule::Between(read, cell, source, write, doubt)) {
             return;
         }
-        let mut parts = vec![!Truth::Open(choice)];
+        let (from, mut parts) = (self.facts.len(), vec![!Truth::Open(choice)]);
         if Some(write) != source {
             if let Some(source) = source {
                 parts.push(self.before(write, source));
@@ -499,14 +573,22 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
         if let Some(doubt) = doubt {
             parts.push(self.keep(doubt));
         }
-        self.clause(parts);
+        self.clause(from, parts);
     }
 
     /// That a read sees what it may see. At `writer` and `value` it does if it happens.
     fn keep(&mut self, read: EventId) -> Truth {
-        if let Some(&kept) = self.kept.get(&read) {
-            return kept;
+        if !self.kept.contains_key(&read) {
+            self.introduce(read);
         }
+        match self.index.level {
+            Level::Control => self.kept[&read],
+            _ => self.included(read),
+        }
+    }
+
+    /// A read that is kept sees one of the writes it may see; and what makes it count keeps it.
+    fn introduce(&mut self, read: EventId) {
         let kept = match self.index.level {
             Level::Control => Truth::Open(self.solver.add_variable(None, true)),
             _ => self.included(read),
@@ -515,17 +597,18 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
         if self.index.level == Level::Control
             && let Some(branch) = self.index.kept_at(read)
         {
+            let from = self.facts.len();
             let parts = [!self.included(branch), kept];
-            self.clause(parts);
+            self.clause(from, parts);
         }
         for cell in self.index.memory.cells_of(read) {
+            let from = self.facts.len();
             let choices = self.choose(read, cell);
-            let mut parts = vec![!kept];
+            let mut parts = vec![!self.keep(read)];
             parts.extend(choices.iter().map(|(_, literal)| Truth::Open(*literal)));
             self.choices.insert((read, cell), choices);
-            self.clause(parts);
+            self.clause(from, parts);
         }
-        kept
     }
 
     /// A read counts because another one is to see a later write of its thread; and that one maybe because of a third.
@@ -545,11 +628,12 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
                     continue;
                 }
                 self.keep(reason.read);
-                let kept = self.keep(read);
                 let choices = self.choices[&(reason.read, reason.cell)].clone();
                 for (source, literal) in choices {
                     if source.is_some_and(|write| self.depends(write, read)) {
-                        self.clause([!Truth::Open(literal), kept]);
+                        let from = self.facts.len();
+                        let kept = self.keep(read);
+                        self.clause(from, [!Truth::Open(literal), kept]);
                     }
                 }
             }
@@ -563,26 +647,28 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
             && (read < write || read == write && self.index.op(write) == Op::Rmw)
     }
 
-    /// The writes that a read may see in a cell, each with a variable for that.
+    /// The writes that a read may see in a cell, each with a variable for that. Why others are left out is added to the
+    /// facts of the clause that is made of them.
     fn choose(&mut self, read: EventId, cell: usize) -> Vec<(Source, Literal)> {
         let seen = self.index.memory.seen(read, cell);
         let mut choices = Vec::new();
         for source in self.sources(read, cell) {
+            let from = self.facts.len();
             let earlier = source.map_or(Truth::Known(true), |write| self.before(write, read));
             if earlier == Truth::Known(false) {
                 continue;
             }
             let literal = self.solver.add_variable(None, source == seen);
             choices.push((source, literal));
-            self.clause([!Truth::Open(literal), earlier]);
+            self.clause(from, [!Truth::Open(literal), earlier]);
             // The read happens if it sees anything.
             let happens = self.included(read);
-            self.clause([!Truth::Open(literal), happens]);
+            self.clause(from, [!Truth::Open(literal), happens]);
         }
         choices
     }
 
-    fn sources(&self, read: EventId, cell: usize) -> Vec<Source> {
+    fn sources(&mut self, read: EventId, cell: usize) -> Vec<Source> {
         let Index { threads, memory, must, .. } = self.index;
         let (own, before) = (threads.thread(read), must.row(read));
         // Of a thread's writes how many come before the read in any case.
@@ -599,13 +685,17 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
             !latest.iter().any(hidden)
         };
         let seen = memory.seen(read, cell);
-        let mut sources = Vec::new();
+        let (mut sources, mut excluded) = (Vec::new(), Vec::new());
         let wanted = memory.wanted(read, cell);
         if let Some(value) = wanted {
             for list in memory.writes_of(threads, cell, value) {
-                // From here on they must follow the read or cannot happen.
-                let after = self.cuts.most[list.thread].min(must.first_after(threads, read, list.thread));
-                let end = list.events.partition_point(|&w| threads.position(w) < after);
+                // From here on they must follow the read.
+                let after = must.first_after(threads, read, list.thread);
+                let all = list.events.partition_point(|&w| threads.position(w) < after);
+                let end = all.min(list.events.partition_point(|&w| self.cuts.may(self.index, w)));
+                if end < all {
+                    excluded.push(list.events[end]);
+                }
                 let from = settled(&list).saturating_sub(1).min(end);
                 sources.extend(list.events[from..end].iter().copied().filter(|&w| possible(w)).map(Some));
             }
@@ -617,6 +707,7 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
         if latest.is_empty() && memory.may_see(read, cell, None) {
             sources.push(None);
         }
+        self.facts.extend(excluded.into_iter().map(Fact::DoesNot));
         sources
     }
 }

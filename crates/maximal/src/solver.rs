@@ -184,17 +184,29 @@ impl Solver {
 
     /// Looks for values that satisfy all clauses and the order.
     pub fn solve(&mut self) -> Outcome {
+        self.solve_assuming(&[])
+    }
+
+    /// The same with literals that are true for this time.
+    pub fn solve_assuming(&mut self, assumed: &[Literal]) -> Outcome {
         if self.refuted {
             return Outcome::Unsatisfiable;
         }
-        match self.sat.solve_limited_th(&mut self.theory, &[]) {
+        self.buffer.clear();
+        self.buffer.extend(assumed.iter().map(|&literal| self.theory.outward(literal)));
+        match self.sat.solve_limited_th(&mut self.theory, &self.buffer) {
             result if result == lbool::TRUE => Outcome::Satisfiable,
             result if result == lbool::FALSE => {
-                self.refuted = true;
+                self.refuted = self.sat.unsat_core().is_empty();
                 Outcome::Unsatisfiable
             }
             _ => Outcome::Stopped,
         }
+    }
+
+    /// Whether an assumed literal played a part in the last contradiction.
+    pub fn is_to_blame(&self, assumed: Literal) -> bool {
+        !self.refuted && self.sat.unsat_core_contains_var(self.theory.outward(assumed).var())
     }
 
     /// The value of a literal in what was found.

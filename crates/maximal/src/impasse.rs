@@ -1,0 +1,73 @@
+//! What a refutation teaches about other questions.
+//!
+//! A search that ends in a contradiction has used of its question only that some events happen and that some others do
+//! not. So no feasible schedule contains the former and none of the latter, whatever the question is. Threads that keep
+//! out of each other's way by means of their own do so a thousand times in the same manner; this refutes all of them at
+//! the price of one search.
+
+use crate::cuts::Cuts;
+use crate::threads::Threads;
+use snag_trace::EventId;
+
+/// So many impasses are remembered, those that were of use last.
+const MOST: usize = 256;
+
+/// What a clause takes from the bounds of its question.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fact {
+    Happens(EventId),
+    DoesNot(EventId),
+}
+
+/// No feasible schedule contains the first `least` events of each thread and not more than the first `most`.
+#[derive(Clone)]
+pub(crate) struct Impasse {
+    least: Vec<u32>,
+    most: Vec<u32>,
+}
+
+impl Impasse {
+    /// Nothing was used yet.
+    pub fn new(threads: usize) -> Impasse {
+        Impasse { least: vec![0; threads], most: vec![u32::MAX; threads] }
+    }
+
+    /// It was used that an event happens, or that it does not.
+    pub fn add(&mut self, threads: &Threads, fact: Fact) {
+        let (Fact::Happens(event) | Fact::DoesNot(event)) = fact;
+        let (thread, position) = (threads.thread(event), threads.position(event));
+        match fact {
+            Fact::Happens(_) => self.least[thread] = self.least[thread].max(position + 1),
+            Fact::DoesNot(_) => self.most[thread] = self.most[thread].min(position),
+        }
+    }
+
+    /// Whether it refutes a question with these bounds.
+    fn refutes(&self, cuts: &Cuts) -> bool {
+        let enough = self.least.iter().zip(&cuts.least).all(|(used, least)| used <= least);
+        enough && self.most.iter().zip(&cuts.most).all(|(used, most)| used >= most)
+    }
+}
+
+/// The impasses that questions about one trace have come to.
+#[derive(Default)]
+pub(crate) struct Impasses {
+    /// The one that was of use last comes last.
+    known: Vec<Impasse>,
+}
+
+impl Impasses {
+    pub fn add(&mut self, impasse: Impasse) {
+        if self.known.len() == MOST {
+            self.known.remove(0);
+        }
+        self.known.push(impasse);
+    }
+
+    /// Whether one of them refutes a question with these bounds.
+    pub fn refute(&mut self, cuts: &Cuts) -> bool {
+        let Some(at) = self.known.iter().rposition(|impasse| impasse.refutes(cuts)) else { return false };
+        self.known[at..].rotate_left(1);
+        true
+    }
+}
