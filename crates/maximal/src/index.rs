@@ -5,6 +5,7 @@ use crate::hard::Hard;
 use crate::memory::Memory;
 use crate::must;
 use crate::observed;
+use crate::quiet::Quiet;
 use crate::sections::Sections;
 use crate::threads::Threads;
 use snag_orders::{Missing, MissingOrder};
@@ -30,6 +31,8 @@ pub struct Index<'t> {
     pub(crate) must: Clock,
     /// Hard order and, for every read, the write it saw: what keeps all reads as they were.
     pub(crate) observed: Clock,
+    /// What need not be looked at when schedules are tried.
+    pub(crate) quiet: Quiet,
     /// Positions of branches and calls of missing methods, per thread; these make a thread's reads count at
     /// `control`.
     branches: Vec<Vec<u32>>,
@@ -80,6 +83,7 @@ impl<'t> Index<'t> {
         };
         let mut index = Index::with_hard_order(trace, cells, level, missing);
         must::refine(&mut index, stop);
+        index.quiet = Quiet::of(&index);
         index
     }
 
@@ -102,6 +106,7 @@ impl<'t> Index<'t> {
             cells,
             level,
             must: hard.clone(),
+            quiet: Quiet::nothing(),
             branches: branches(trace, &threads, level),
             wakes: wakes(trace),
             frees: frees(trace, cells),
@@ -127,7 +132,7 @@ impl<'t> Index<'t> {
 
     /// Bytes taken by the orders, the largest part.
     pub fn memory(&self) -> usize {
-        self.hard.memory() + self.must.memory() + self.observed.memory() + 12 * self.trace.len()
+        self.hard.memory() + self.must.memory() + self.observed.memory() + 20 * self.trace.len()
     }
 
     /// Whether two events of different threads are neither in the hard order nor inside sections that exclude each

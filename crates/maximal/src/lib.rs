@@ -23,6 +23,7 @@ mod observed;
 mod order;
 mod pairs;
 mod query;
+mod quiet;
 mod recipe;
 mod replay;
 mod search;

@@ -4,7 +4,7 @@
 //! The set is grown from what every schedule needs by what is needed next: the writes that reads saw, the ends of
 //! sections that stand in the way, the posts that waits were served by. An event that cannot happen waits; if all
 //! wait, the earliest one is executed nevertheless and the rule it breaks is a [`Violation`], for which the solver gets
-//! clauses. A replay without violations is a witness.
+//! clauses. A replay without violations is a witness. What cannot go wrong is passed over ([`crate::quiet`]).
 
 use crate::cuts::{Cuts, Target};
 use crate::index::Index;
@@ -95,6 +95,10 @@ pub(crate) struct Replay<'i, 't> {
     pub cut: Vec<u32>,
     /// Per thread how many have happened.
     done: Vec<u32>,
+    /// Per thread how many of its loud events have happened.
+    loud: Vec<usize>,
+    /// Threads that may have come to stand elsewhere.
+    look_at: Vec<usize>,
     /// Per thread the position before which reads count.
     counting: Vec<u32>,
     state: Vec<State>,
@@ -146,6 +150,8 @@ impl<'i, 't> Replay<'i, 't> {
             reasons: vec![Vec::new(); threads],
             cut: Vec::new(),
             done: Vec::new(),
+            loud: Vec::new(),
+            look_at: Vec::new(),
             counting: Vec::new(),
             state: Vec::new(),
             astray: Vec::new(),
@@ -172,9 +178,8 @@ impl<'i, 't> Replay<'i, 't> {
     pub fn run(&mut self, target: &Target, cuts: &Cuts, wishes: &Wishes) -> bool {
         self.reset(target, wishes);
         self.grow(&cuts.least, wishes);
-        for thread in 0..self.index.threads.count() {
-            self.classify(thread);
-        }
+        self.look_at.extend(0..self.index.threads.count());
+        self.look();
         while self.violations.len() < MOST_VIOLATIONS
             && let Some((thread, forced)) = self.pick()
         {
@@ -224,6 +229,10 @@ impl<'i, 't> Replay<'i, 't> {
         }
         self.done = (0..threads.count()).map(|thread| threads.count_before(thread, target.base)).collect();
         self.cut.clone_from(&self.done);
+        self.loud = (0..threads.count())
+            .map(|thread| self.index.quiet.loud(thread).partition_point(|&position| position < self.done[thread]))
+            .collect();
+        self.look_at.clear();
         self.counting = vec![0; threads.count()];
         self.state = vec![State::Done; threads.count()];
         self.astray = vec![None; threads.count()];
@@ -259,7 +268,7 @@ impl<'i, 't> Replay<'i, 't> {
         let threads = &self.index.threads;
         let mut todo: Vec<(usize, u32)> = least.iter().copied().enumerate().collect();
         todo.extend(wishes.included.iter().map(|&event| (threads.thread(event), threads.position(event) + 1)));
-        let mut settled = self.cut.clone();
+        let mut settled = self.loud.clone();
         loop {
             while let Some((thread, count)) = todo.pop() {
                 if count > self.cut[thread] {
@@ -267,8 +276,9 @@ impl<'i, 't> Replay<'i, 't> {
                 }
             }
             for (thread, settled) in settled.iter_mut().enumerate() {
-                while *settled < self.counting[thread].min(self.cut[thread]) {
-                    let event = threads.event(thread, *settled);
+                let counting = self.counting[thread].min(self.cut[thread]);
+                while let Some(&position) = self.index.quiet.loud(thread).get(*settled).filter(|&&p| p < counting) {
+                    let event = threads.event(thread, position);
                     *settled += 1;
                     if self.index.op(event).reads() {
                         self.settle(event, wishes, &mut todo);
@@ -292,7 +302,9 @@ impl<'i, 't> Replay<'i, 't> {
             }
         }
         self.count_reads(thread, self.index.counting(thread, count));
-        for position in from..count {
+        let loud = self.index.quiet.loud(thread);
+        let loud = &loud[loud.partition_point(|&position| position < from)..];
+        for &position in loud.iter().take_while(|&&position| position < count) {
             let event = threads.event(thread, position);
             if bit(&self.has_edge, event) {
                 for source in sources(&self.into, event) {
@@ -340,7 +352,7 @@ impl<'i, 't> Replay<'i, 't> {
     /// A read counts: what it is to see is to happen, and to be known.
     fn settle(&mut self, read: EventId, wishes: &Wishes, todo: &mut Vec<(usize, u32)>) {
         let Index { threads, memory, level, .. } = self.index;
-        for cell in memory.cells_of(read) {
+        for cell in memory.cells_of(read).filter(|&cell| !self.index.quiet.is_quiet(cell)) {
             let chosen = match bit(&self.has_choice, read) {
                 true => wishes.chosen.get(&(read, cell)).copied(),
                 false => None,
@@ -378,7 +390,25 @@ impl<'i, 't> Replay<'i, 't> {
             || bit(&self.has_choice, read)
     }
 
-    /// Finds out where a thread stands.
+    /// Finds out where threads stand that may have come to stand elsewhere.
+    fn look(&mut self) {
+        while let Some(thread) = self.look_at.pop() {
+            self.pass_over(thread);
+            self.classify(thread);
+        }
+    }
+
+    /// Executes what comes before the next loud event of a thread.
+    fn pass_over(&mut self, thread: usize) {
+        let (loud, done) = (self.index.quiet.loud(thread), self.done[thread]);
+        let end = loud.get(self.loud[thread]).map_or(self.cut[thread], |&next| next.min(self.cut[thread]));
+        if end > done {
+            self.order.extend_from_slice(&self.index.threads.events(thread)[done as usize..end as usize]);
+            self.done[thread] = end;
+            self.wake_waiting_for(thread);
+        }
+    }
+
     fn classify(&mut self, thread: usize) {
         let Index { threads, must, .. } = self.index;
         if self.done[thread] >= self.cut[thread] {
@@ -440,6 +470,9 @@ impl<'i, 't> Replay<'i, 't> {
 
     fn sees_enough_in(&self, read: EventId, cell: usize) -> bool {
         let memory = &self.index.memory;
+        if self.index.quiet.is_quiet(cell) {
+            return true;
+        }
         match self.last_write(cell) {
             Some(last) => {
                 let Logged { write, doubt, .. } = self.log[last as usize];
@@ -557,9 +590,11 @@ impl<'i, 't> Replay<'i, 't> {
             self.waiting_since[thread] = Some(self.order.len());
         }
         self.done[thread] += 1;
+        self.loud[thread] += 1;
         self.order.push(event);
         self.wake_up(event, thread, op);
-        self.classify(thread);
+        self.look_at.push(thread);
+        self.look();
     }
 
     fn access(&mut self, event: EventId, thread: usize, op: Op) {
@@ -583,7 +618,7 @@ impl<'i, 't> Replay<'i, 't> {
             }
         }
         if op.writes() {
-            for cell in self.index.memory.cells_of(event) {
+            for cell in self.index.memory.cells_of(event).filter(|&cell| !self.index.quiet.is_quiet(cell)) {
                 let entry = Logged { write: event, doubt: self.astray[thread], previous: self.last_write(cell) };
                 self.last[cell] = (self.round, self.log.len() as u32);
                 self.log.push(entry);
@@ -591,19 +626,24 @@ impl<'i, 't> Replay<'i, 't> {
         }
     }
 
-    /// Threads for which this event may have changed something look again.
-    fn wake_up(&mut self, event: EventId, thread: usize, op: Op) {
+    /// Threads that waited for a thread to come so far look again.
+    fn wake_waiting_for(&mut self, thread: usize) {
         let mut at = 0;
         while at < self.awaited[thread].len() {
             if self.awaited[thread][at].0 <= self.done[thread] {
                 let (_, waiter) = self.awaited[thread].swap_remove(at);
                 if self.state[waiter] == State::Thread {
-                    self.classify(waiter);
+                    self.look_at.push(waiter);
                 }
             } else {
                 at += 1;
             }
         }
+    }
+
+    /// Threads for which this event may have changed something look again.
+    fn wake_up(&mut self, event: EventId, thread: usize, op: Op) {
+        self.wake_waiting_for(thread);
         let changed = match op {
             _ if op.writes() => State::Value,
             Op::Release | Op::ReadRelease | Op::WaitBegin => {
@@ -614,11 +654,8 @@ impl<'i, 't> Replay<'i, 't> {
             Op::SemPost => State::Semaphore,
             _ => return,
         };
-        for waiter in 0..self.state.len() {
-            if self.state[waiter] == changed {
-                self.classify(waiter);
-            }
-        }
+        let waiters = (0..self.state.len()).filter(|&waiter| self.state[waiter] == changed);
+        self.look_at.extend(waiters);
     }
 
     fn release(&mut self, section: SectionId) {

@@ -48,8 +48,8 @@ type OfLock = Vec<(usize, Vec<SectionId>)>;
 /// All sections of a trace.
 pub(crate) struct Sections {
     sections: Vec<Section>,
-    /// The section that an event begins or ends.
-    of_event: HashMap<EventId, SectionId>,
+    /// Per event 1 + the section that it begins or ends, or 0.
+    of_event: Vec<u32>,
     /// Per lock the threads that have sections on it, with theirs; exclusive ones and shared ones.
     by_lock: [Vec<OfLock>; 2],
     /// Distinct sets of holds.
@@ -70,7 +70,7 @@ impl Sections {
         let locks = trace.tables.lock_count();
         let mut all = Sections {
             sections: Vec::new(),
-            of_event: HashMap::new(),
+            of_event: vec![0; trace.len()],
             by_lock: [vec![Vec::new(); locks], vec![Vec::new(); locks]],
             sets: vec![Vec::new()],
             held: vec![vec![(0, HeldId(0))]; threads.count()],
@@ -101,7 +101,7 @@ impl Sections {
                 let number = SectionId(all.sections.len() as u32);
                 holding.section = Some(number);
                 all.sections.push(Section { lock, thread, shared: hold.shared, start: id, end: None });
-                all.of_event.insert(id, number);
+                all.of_event[index] = number.0 + 1;
                 let list = &mut all.by_lock[hold.shared as usize][lock.index()];
                 match list.iter_mut().find(|(other, _)| *other == thread) {
                     Some((_, sections)) => sections.push(number),
@@ -110,7 +110,7 @@ impl Sections {
             } else if before > 0 && holding.count == 0 {
                 let number = holding.section.take().expect("a lock that is held has a section");
                 all.sections[number.0 as usize].end = Some(id);
-                all.of_event.insert(id, number);
+                all.of_event[index] = number.0 + 1;
             } else {
                 continue;
             }
@@ -141,8 +141,15 @@ impl Sections {
     }
 
     /// The section that an event begins or ends.
+    #[inline]
     pub fn of_event(&self, event: EventId) -> Option<SectionId> {
-        self.of_event.get(&event).copied()
+        self.of_event[event.index()].checked_sub(1).map(SectionId)
+    }
+
+    /// Whether no other thread has sections that this one would exclude.
+    pub fn has_no_rival(&self, section: SectionId) -> bool {
+        let &Section { lock, thread, shared, .. } = self.get(section);
+        self.against(Hold { lock, shared }).all(|(other, _)| other == thread)
     }
 
     /// The number of the set that a thread holds after its first so many events.
