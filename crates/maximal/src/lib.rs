@@ -10,6 +10,7 @@
 //! search that knows only as much of the trace as it has to (docs/maximal.md).
 
 mod clock;
+mod contended;
 mod cuts;
 mod cycles;
 mod guards;

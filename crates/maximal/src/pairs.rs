@@ -5,6 +5,7 @@
 //! the other that are not ordered with it; these are produced one by one, nearest first, and only as long as somebody
 //! asks for more. So a hot variable costs what its groups cost, not the square of its accesses.
 
+use crate::contended::contended;
 use crate::guards::{GuardId, Guards};
 use crate::index::Index;
 use crate::sections::HeldId;
@@ -85,8 +86,8 @@ pub struct Pairs<'i, 't> {
 }
 
 impl<'i, 't> Pairs<'i, 't> {
-    /// Groups the accesses of a trace. Those of cells that only one thread touches, or that nobody changes, are left
-    /// out.
+    /// Groups the accesses of a trace. Those of cells where the must order leaves nothing open are left out: the cells that
+    /// only one thread touches, or that nobody changes, or that threads hand to each other.
     pub fn of(index: &'i Index<'t>, window: Option<usize>) -> Pairs<'i, 't> {
         let guards = Guards::of(index);
         let groups = groups(index, &guards);
@@ -249,24 +250,14 @@ fn groups(index: &Index, guards: &Guards) -> Vec<Group> {
         let ops = trace.events.ops().iter().enumerate().map(|(at, &op)| (EventId::new(at), op_of(op)));
         ops.filter(|(_, op)| op.touches_memory())
     };
-    // Per cell 1 + the only thread, or `SHARED`; and whether it is ever changed.
-    const SHARED: u32 = u32::MAX;
-    let mut users = vec![(0, false); index.cells.count()];
-    for (event, op) in touches() {
-        let thread = threads.thread(event) as u32 + 1;
-        for cell in index.memory.cells_of(event) {
-            let (user, changed) = &mut users[cell];
-            *user = if *user == 0 || *user == thread { thread } else { SHARED };
-            *changed |= op.writes() || op == Op::Free;
-        }
-    }
+    let contended = contended(index, touches());
     let mut numbers: HashMap<(usize, usize, Kind, LocId, HeldId, GuardId), usize> = HashMap::new();
     let mut groups: Vec<Group> = Vec::new();
     for (event, op) in touches() {
         let (thread, kind) = (threads.thread(event), Kind::of(op));
         let location = trace.events.location(event.index());
         for cell in index.memory.cells_of(event) {
-            if users[cell] != (SHARED, true) {
+            if !contended[cell] {
                 continue;
             }
             let held = match index.changes_locks_on_side(event) {
