@@ -51,9 +51,9 @@ fn main() {
         }
     }
     println!(
-        "| shape | events | level | set-up s | median µs | mean µs | 99 % µs | max µs | races | bounds | ideal | local | search | search, of the time |"
+        "| shape | events | level | set-up s | median µs | mean µs | 99 % µs | max µs | races | bounds | impasse | ideal | local | search | search, of the time |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
     let chosen = |name: &&str| only.as_ref().is_none_or(|only| only == name);
     let level_of = |name: &str| level.unwrap_or(if name == "values" { Level::Control } else { Level::Value });
     for name in ["locks", "values", "threads"].into_iter().filter(chosen) {
@@ -208,16 +208,12 @@ fn measure(name: &str, events: usize, level: Level, pairs: usize) {
     let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
     let mean = times.iter().sum::<f64>() / times.len() as f64;
     let in_search = 100.0 * searching / times.iter().sum::<f64>();
-    let share = |stage: usize| format!("{:.1} %", 100.0 * stages[stage] as f64 / times.len() as f64);
+    let shares = stages.map(|count| format!("{:.1} %", 100.0 * count as f64 / times.len() as f64)).join(" | ");
     println!(
-        "| {name} | {events} | {level} | {set_up:.2} | {:.1} | {mean:.1} | {:.0} | {:.0} | {races} | {} | {} | {} | {} | {in_search:.0} % |",
+        "| {name} | {events} | {level} | {set_up:.2} | {:.1} | {mean:.1} | {:.0} | {:.0} | {races} | {shares} | {in_search:.0} % |",
         at(0.5),
         at(0.99),
-        at(1.0),
-        share(0),
-        share(1),
-        share(2),
-        share(3)
+        at(1.0)
     );
 }
 

@@ -17,6 +17,8 @@ const MOST: usize = 256;
 pub(crate) enum Fact {
     Happens(EventId),
     DoesNot(EventId),
+    /// That the trace begins as it was.
+    Fixed,
 }
 
 /// No feasible schedule contains the first `least` events of each thread and not more than the first `most`.
@@ -24,26 +26,36 @@ pub(crate) enum Fact {
 pub(crate) struct Impasse {
     least: Vec<u32>,
     most: Vec<u32>,
+    /// That holds only if the trace begins as it was.
+    fixed: bool,
 }
 
 impl Impasse {
     /// Nothing was used yet.
     pub fn new(threads: usize) -> Impasse {
-        Impasse { least: vec![0; threads], most: vec![u32::MAX; threads] }
+        Impasse { least: vec![0; threads], most: vec![u32::MAX; threads], fixed: false }
     }
 
     /// It was used that an event happens, or that it does not.
     pub fn add(&mut self, threads: &Threads, fact: Fact) {
-        let (Fact::Happens(event) | Fact::DoesNot(event)) = fact;
-        let (thread, position) = (threads.thread(event), threads.position(event));
         match fact {
-            Fact::Happens(_) => self.least[thread] = self.least[thread].max(position + 1),
-            Fact::DoesNot(_) => self.most[thread] = self.most[thread].min(position),
+            Fact::Happens(event) => {
+                let least = &mut self.least[threads.thread(event)];
+                *least = (*least).max(threads.position(event) + 1);
+            }
+            Fact::DoesNot(event) => {
+                let most = &mut self.most[threads.thread(event)];
+                *most = (*most).min(threads.position(event));
+            }
+            Fact::Fixed => self.fixed = true,
         }
     }
 
-    /// Whether it refutes a question with these bounds.
-    fn refutes(&self, cuts: &Cuts) -> bool {
+    /// Whether it refutes a question with these bounds about the whole trace.
+    pub fn refutes(&self, cuts: &Cuts) -> bool {
+        if self.fixed {
+            return false;
+        }
         let enough = self.least.iter().zip(&cuts.least).all(|(used, least)| used <= least);
         enough && self.most.iter().zip(&cuts.most).all(|(used, most)| used >= most)
     }
@@ -58,6 +70,9 @@ pub(crate) struct Impasses {
 
 impl Impasses {
     pub fn add(&mut self, impasse: Impasse) {
+        if impasse.fixed {
+            return;
+        }
         if self.known.len() == MOST {
             self.known.remove(0);
         }

@@ -5,11 +5,11 @@
 //! | bounds | no | what every schedule needs contradicts what none can contain ([`crate::cuts`]) |
 //! | impasse | no | what an earlier search refuted ([`crate::impasse`]) |
 //! | ideal | yes | the trace itself, restricted to what is needed ([`crate::observed`]) |
-//! | local | yes | the trace up to a few hundred events before, then a short search |
+//! | local | both | the trace up to a few hundred events before, then a short search |
 //! | search | both | lazy search with learning over the whole trace ([`crate::search`]) |
 
 use crate::cuts::{Cuts, Target};
-use crate::impasse::Impasses;
+use crate::impasse::{Impasse, Impasses};
 use crate::index::Index;
 use crate::observed::ideal;
 use crate::replay::Replay;
@@ -18,8 +18,8 @@ use crate::solver::Stop;
 use snag_schedule::Schedule;
 use snag_trace::EventId;
 
-/// How many events before the target the local stage lets go of, one attempt after the other.
-const LOCAL: [u32; 3] = [150, 1000, 6000];
+/// What the local stage lets go of if nothing else is said.
+const LOCAL: [u32; 4] = [150, 1000, 6000, 40_000];
 /// How many rounds a local attempt may take.
 const LOCAL_ROUNDS: u32 = 24;
 
@@ -85,14 +85,22 @@ pub enum Backend {
 }
 
 /// Which stages to ask, and when to give up.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Limits {
     /// Who answers.
     pub backend: Backend,
     /// Skip the stages that find schedules quickly. For tests and comparisons: the answers are the same.
     pub search_only: bool,
+    /// How many events before the target the local stage lets go of, one attempt after the other.
+    pub local: &'static [u32],
     /// Asked now and then whether to give up.
     pub stop: Option<Stop>,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { backend: Backend::default(), search_only: false, local: &LOCAL, stop: None }
+    }
 }
 
 /// Answers queries about one trace, one after the other. Each thread has its own.
@@ -151,13 +159,16 @@ impl<'i, 't> Queries<'i, 't> {
             if let Some(cut) = ideal(index, &cuts) {
                 return (Answer::Possible(self.prefixes(&cut)), Stage::Ideal);
             }
-            for distance in LOCAL {
-                if let Some(schedule) = self.local(events, distance) {
-                    return (Answer::Possible(schedule), Stage::Local);
+            for &distance in self.limits.local {
+                if let Some(answer) = self.local(events, distance, &cuts) {
+                    return (answer, Stage::Local);
                 }
             }
         }
-        let found = self.search(target, cuts, u32::MAX);
+        let (found, impasse) = self.search(target, cuts, u32::MAX);
+        if let Some(impasse) = impasse {
+            self.impasses.add(impasse);
+        }
         let answer = match found {
             Found::Witness => Answer::Possible(self.continued(self.base)),
             Found::Refuted => Answer::Impossible,
@@ -167,21 +178,19 @@ impl<'i, 't> Queries<'i, 't> {
         (answer, Stage::Search)
     }
 
-    fn search(&mut self, target: Target, cuts: Cuts, rounds: u32) -> Found {
+    /// Searches, and says what a refutation has used.
+    fn search(&mut self, target: Target, cuts: Cuts, rounds: u32) -> (Found, Option<Impasse>) {
         let stop = self.limits.stop.clone();
         let mut search = Search::new(&mut self.replay, self.index, target, cuts, stop.clone());
         let found = search.run(rounds, &|| stop.as_ref().is_some_and(|stop| stop()));
         self.effort.add(search.effort);
-        // Where a part of the trace is fixed, more was used than the bounds.
-        if found == Found::Refuted && target.base == EventId(0) {
-            let impasse = search.impasse();
-            self.impasses.add(impasse);
-        }
-        found
+        let impasse = (found == Found::Refuted).then(|| search.impasse());
+        (found, impasse)
     }
 
-    /// Keeps the trace as it was up to some events before the first event of the target.
-    fn local(&mut self, events: &[EventId], distance: u32) -> Option<Schedule> {
+    /// Keeps the trace as it was up to some events before the first event of the target. A refutation counts if it does
+    /// not depend on that; `whole` are the bounds without it.
+    fn local(&mut self, events: &[EventId], distance: u32, whole: &Cuts) -> Option<Answer> {
         let (first, last) = (events.iter().min()?.0, events.iter().max()?.0);
         let base = EventId(first.saturating_sub(distance).max(self.base.0));
         let end = EventId((last + 1).saturating_add(distance / 2).min(self.end.0));
@@ -191,7 +200,16 @@ impl<'i, 't> Queries<'i, 't> {
         }
         let target = Target { events, base, end };
         let cuts = Cuts::of(self.index, &target)?;
-        (self.search(target, cuts, LOCAL_ROUNDS) == Found::Witness).then(|| self.continued(base))
+        if self.impasses.refute(&cuts) {
+            return None;
+        }
+        let (found, impasse) = self.search(target, cuts, LOCAL_ROUNDS);
+        if found == Found::Witness {
+            return Some(Answer::Possible(self.continued(base)));
+        }
+        let impasse = impasse.filter(|impasse| impasse.refutes(whole))?;
+        self.impasses.add(impasse);
+        Some(Answer::Impossible)
     }
 
     fn continued(&self, base: EventId) -> Schedule {

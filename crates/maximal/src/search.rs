@@ -363,16 +363,18 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
         may
     }
 
-    /// Which of two events comes first, if that is the same in all schedules that have both.
-    fn settled(&self, first: EventId, second: EventId) -> Option<bool> {
+    /// Which of two events comes first, if that is the same in all schedules that have both; and whether only because
+    /// the trace begins as it was.
+    fn settled(&self, first: EventId, second: EventId) -> Option<(bool, bool)> {
         let Index { threads, must, .. } = self.index;
-        let fixed = first < self.target.base || second < self.target.base;
-        if fixed || threads.thread(first) == threads.thread(second) {
-            Some(first < second)
+        if threads.thread(first) == threads.thread(second) {
+            Some((first < second, false))
         } else if must.reaches(threads, first, second) {
-            Some(true)
+            Some((true, false))
         } else if must.reaches(threads, second, first) {
-            Some(false)
+            Some((false, false))
+        } else if first < self.target.base || second < self.target.base {
+            Some((first < second, true))
         } else {
             None
         }
@@ -380,7 +382,8 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
 
     /// That one event comes before another. What cannot happen comes last.
     fn before(&mut self, first: EventId, second: EventId) -> Truth {
-        if let Some(settled) = self.settled(first, second) {
+        if let Some((settled, fixed)) = self.settled(first, second) {
+            self.facts.extend(fixed.then_some(Fact::Fixed));
             return Truth::Known(settled);
         }
         if !self.may(first) {
@@ -670,44 +673,68 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
 
     fn sources(&mut self, read: EventId, cell: usize) -> Vec<Source> {
         let Index { threads, memory, must, .. } = self.index;
-        let (own, before) = (threads.thread(read), must.row(read));
-        // Of a thread's writes how many come before the read in any case.
-        let settled = |list: &Writes| {
-            let count = if list.thread == own { threads.position(read) } else { before[list.thread] };
-            list.events.partition_point(|&w| threads.position(w) < count || w < self.target.base)
-        };
-        let latest: Vec<EventId> = memory
-            .writes(cell)
-            .filter_map(|list| settled(&list).checked_sub(1).map(|last| list.events[last]))
-            .collect();
-        let possible = |write: EventId| {
-            let hidden = |other: &EventId| *other != write && self.settled(write, *other) == Some(true);
-            !latest.iter().any(hidden)
-        };
         let seen = memory.seen(read, cell);
-        let (mut sources, mut excluded) = (Vec::new(), Vec::new());
-        let wanted = memory.wanted(read, cell);
-        if let Some(value) = wanted {
+        let (latest, by_must) = (self.latest(read, cell, self.target.base), self.latest(read, cell, EventId(0)));
+        // Whether one of the writes that come before the read in any case hides a write from it; and whether only
+        // because the trace begins as it was.
+        let hidden = |write: EventId| {
+            let hides = |other: EventId| self.settled(write, other).filter(|settled| settled.0 && other != write);
+            let always = by_must.iter().any(|&other| matches!(hides(other), Some((_, false))));
+            latest.iter().any(|&other| hides(other).is_some()).then_some(!always)
+        };
+        let (mut sources, mut facts) = (Vec::new(), Vec::new());
+        let mut add = |write: EventId| match hidden(write) {
+            None => sources.push(Some(write)),
+            Some(fixed) => facts.extend(fixed.then_some(Fact::Fixed)),
+        };
+        let mut excluded = Vec::new();
+        if let Some(value) = memory.wanted(read, cell) {
             for list in memory.writes_of(threads, cell, value) {
                 // From here on they must follow the read.
                 let after = must.first_after(threads, read, list.thread);
                 let all = list.events.partition_point(|&w| threads.position(w) < after);
                 let end = all.min(list.events.partition_point(|&w| self.cuts.may(self.index, w)));
                 if end < all {
-                    excluded.push(list.events[end]);
+                    excluded.push(Fact::DoesNot(list.events[end]));
                 }
-                let from = settled(&list).saturating_sub(1).min(end);
-                sources.extend(list.events[from..end].iter().copied().filter(|&w| possible(w)).map(Some));
+                // All but the last one of these are hidden by that.
+                let from = self.count_settled(read, &list, EventId(0)).saturating_sub(1).min(end);
+                let fixed = self.count_settled(read, &list, self.target.base).saturating_sub(1).min(end);
+                if fixed - from > MOST_BETWEEN {
+                    excluded.push(Fact::Fixed);
+                    list.events[fixed..end].iter().for_each(|&write| add(write));
+                } else {
+                    list.events[from..end].iter().for_each(|&write| add(write));
+                }
             }
-        } else if let Some(write) = seen
-            && possible(write)
-        {
-            sources.push(Some(write));
+        } else if let Some(write) = seen {
+            add(write);
         }
-        if latest.is_empty() && memory.may_see(read, cell, None) {
-            sources.push(None);
+        if memory.may_see(read, cell, None) {
+            match (latest.is_empty(), by_must.is_empty()) {
+                (true, _) => sources.push(None),
+                (false, true) => excluded.push(Fact::Fixed),
+                (false, false) => {}
+            }
         }
-        self.facts.extend(excluded.into_iter().map(Fact::DoesNot));
+        self.facts.extend(facts);
+        self.facts.extend(excluded);
         sources
+    }
+
+    /// Of a thread's writes how many come before a read in any case, if the trace begins as it was up to `base`.
+    fn count_settled(&self, read: EventId, list: &Writes, base: EventId) -> usize {
+        let Index { threads, must, .. } = self.index;
+        let count = match list.thread == threads.thread(read) {
+            true => threads.position(read),
+            false => must.row(read)[list.thread],
+        };
+        list.events.partition_point(|&w| threads.position(w) < count || w < base)
+    }
+
+    /// The last of these, of each thread.
+    fn latest(&self, read: EventId, cell: usize, base: EventId) -> Vec<EventId> {
+        let last = |list: Writes| self.count_settled(read, &list, base).checked_sub(1).map(|last| list.events[last]);
+        self.index.memory.writes(cell).filter_map(last).collect()
     }
 }

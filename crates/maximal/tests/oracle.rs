@@ -94,6 +94,15 @@ fn races_are_exactly_those_of_the_oracle() {
     for_random_traces(0..20_000, Shape::any, |trace| races_equal_the_oracle(trace, &Limits::default()));
 }
 
+/// Small traces have no room for the local stage as it is.
+#[test]
+fn races_are_exactly_those_of_the_oracle_where_most_of_the_trace_stays_as_it_was() {
+    for local in [[1, 3, 6].as_slice(), &[4], &[0, 8]] {
+        let limits = Limits { local, ..Limits::default() };
+        for_random_traces(400_000..407_000, Shape::any, |trace| races_equal_the_oracle(trace, &limits));
+    }
+}
+
 #[test]
 fn races_by_search_alone_are_exactly_those_of_the_oracle() {
     let limits = Limits { search_only: true, ..Limits::default() };

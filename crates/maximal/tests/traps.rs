@@ -18,6 +18,7 @@ fn is_race(trace: &Trace, first: u32, second: u32, level: Level) -> bool {
     let ways = [
         Limits::default(),
         Limits { search_only: true, ..Limits::default() },
+        Limits { local: &[1, 3, 6], ..Limits::default() },
         #[cfg(feature = "z3")]
         Limits { backend: snag_maximal::Backend::Z3, ..Limits::default() },
     ];
@@ -297,4 +298,20 @@ T1|w(y)=1|
     };
     assert!(!is_race(&freed("T1|free(h)|\n"), 1, 4, Level::Value));
     assert!(is_race(&freed(""), 1, 4, Level::Value));
+}
+
+#[test]
+fn a_write_that_only_the_beginning_of_the_trace_hides_may_be_seen() {
+    // T4's write is as good as T2's second one if it comes after T2's first: only the trace's own beginning speaks against it.
+    let moved = trace(
+        "
+T4|w(0x1004:2)=0|
+T2|w(0x1004:2)|
+T3|r(0x1004:2)|
+T2|w(0x1004:2)=0|
+T3|r(0x1002:4)=256|
+T3|r(0x1004:2)|
+",
+    );
+    assert!(is_race(&moved, 3, 5, Level::Value));
 }

@@ -306,7 +306,7 @@ impl Asking<'_, '_, '_> {
                         }
                     }
                 }
-                Answer::Impossible => refuted += (stage == Stage::Search) as usize,
+                Answer::Impossible => refuted += (stage >= Stage::Local) as usize,
                 Answer::Unknown(Undecided::Stopped) => {
                     first_open.get_or_insert((first, second, NOT_DECIDED.to_owned()));
                 }

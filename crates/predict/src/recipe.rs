@@ -281,7 +281,7 @@ impl Asking<'_, '_, '_> {
                         open.get_or_insert((first, second, why));
                     }
                 },
-                Answer::Impossible => refuted += (stage == Stage::Search) as usize,
+                Answer::Impossible => refuted += (stage >= Stage::Local) as usize,
                 Answer::Unknown(Undecided::Stopped) => {
                     let reason = if self.stop.load(Ordering::Relaxed) { NOT_DECIDED } else { OUT_OF_PATIENCE };
                     open.get_or_insert((first, second, reason.to_owned()));
