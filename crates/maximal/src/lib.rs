@@ -13,6 +13,7 @@ mod clock;
 mod contended;
 mod cuts;
 mod cycles;
+mod gallop;
 mod guards;
 mod hard;
 mod impasse;

@@ -145,13 +145,25 @@ impl<'t> Memory<'t> {
 
     /// The writes of a cell, thread by thread.
     pub fn writes(&self, cell: usize) -> impl Iterator<Item = Writes<'_>> {
-        let lists = self.list_start[cell] as usize..self.list_start[cell + 1] as usize;
-        let last = lists.end;
-        lists.map(move |at| {
-            let (thread, from) = self.lists[at];
-            let to = if at + 1 < last { self.lists[at + 1].1 } else { self.start[cell + 1] };
-            Writes { thread: thread as usize, events: &self.writes[from as usize..to as usize] }
-        })
+        self.lists(cell).map(move |at| self.list(cell, at))
+    }
+
+    /// The numbers of the lists of a cell.
+    pub fn lists(&self, cell: usize) -> std::ops::Range<usize> {
+        self.list_start[cell] as usize..self.list_start[cell + 1] as usize
+    }
+
+    /// How many lists all cells have.
+    pub fn list_count(&self) -> usize {
+        self.lists.len()
+    }
+
+    /// A list of a cell by its number.
+    pub fn list(&self, cell: usize, number: usize) -> Writes<'_> {
+        let (thread, from) = self.lists[number];
+        let is_last = number + 1 == self.list_start[cell + 1] as usize;
+        let to = if is_last { self.start[cell + 1] } else { self.lists[number + 1].1 };
+        Writes { thread: thread as usize, events: &self.writes[from as usize..to as usize] }
     }
 
     /// The last write of a cell before an event of the trace.

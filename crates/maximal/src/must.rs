@@ -10,6 +10,7 @@
 //! Cost: a few passes over the trace; for each read at most [`MOST_SOURCES`] writes are looked at.
 
 use crate::clock::{Builder, Clock};
+use crate::gallop;
 use crate::hard::Hard;
 use crate::index::Index;
 use crate::sections::{Hold, SectionId};
@@ -51,6 +52,9 @@ struct Pass<'i, 't> {
     /// Sections that each thread is in.
     open: Vec<Vec<SectionId>>,
     meet: Vec<u32>,
+    /// Where the last search in each list of writes, and in each list of sections, ended.
+    write_hints: Vec<u32>,
+    section_hints: Vec<u32>,
     /// Something new was found.
     found: bool,
 }
@@ -65,6 +69,8 @@ impl<'i, 't> Pass<'i, 't> {
             unsettled: vec![Vec::new(); threads.count()],
             open: vec![Vec::new(); threads.count()],
             meet: vec![0; threads.count()],
+            write_hints: vec![0; index.memory.list_count()],
+            section_hints: vec![0; index.sections.list_count()],
             found: false,
         }
     }
@@ -143,7 +149,8 @@ impl<'i, 't> Pass<'i, 't> {
                 Some(event) => self.builder.so_far().row(event),
                 None => self.builder.current(own),
             };
-            let sources = Sources { index: self.index, earlier: self.builder.so_far(), before };
+            let hints = &mut self.write_hints;
+            let mut sources = Sources { index: self.index, earlier: self.builder.so_far(), before, hints };
             if !sources.meet(read, cell, &mut self.meet) {
                 continue;
             }
@@ -172,8 +179,9 @@ impl<'i, 't> Pass<'i, 't> {
                 let section = sections.get(open);
                 let hold = Hold { lock: section.lock, shared: section.shared };
                 for (other, list) in sections.against(hold).filter(|(other, _)| *other != thread) {
-                    let count = self.builder.current(thread)[other];
-                    if let Some(begun) = sections.last_begun(threads, list, count)
+                    let end = threads.end(other, self.builder.current(thread)[other]);
+                    let count = gallop::count_before(&list.starts, end, &mut self.section_hints[list.number]);
+                    if let Some(begun) = list.last(count)
                         && let Some(end) = sections.get(begun).end
                         && begun < open
                     {
@@ -195,12 +203,13 @@ struct Sources<'p, 't> {
     earlier: &'p Clock,
     /// What comes before the read.
     before: &'p [u32],
+    hints: &'p mut [u32],
 }
 
 impl Sources<'_, '_> {
     /// Leaves in `meet` what comes before each write that the read may see in a cell. False if that is nothing, or
     /// too much work to tell.
-    fn meet(&self, read: EventId, cell: usize, meet: &mut [u32]) -> bool {
+    fn meet(&mut self, read: EventId, cell: usize, meet: &mut [u32]) -> bool {
         let Index { threads, memory, level, .. } = self.index;
         let seen = memory.seen(read, cell);
         if *level == Level::Writer || memory.wanted(read, cell).is_none() {
@@ -210,17 +219,16 @@ impl Sources<'_, '_> {
             return true;
         }
         let (own, value) = (threads.thread(read), memory.wanted(read, cell).expect("was asked above"));
-        let mut lists = memory.writes(cell);
-        if let (Some(only), None) = (lists.next(), lists.next())
-            && only.thread == own
-        {
+        let lists = memory.lists(cell);
+        if lists.len() == 1 && memory.list(cell, lists.start).thread == own {
             return false;
         }
         // Per thread the last write that must come before the read.
         let mut latest: Vec<EventId> = Vec::new();
-        for list in memory.writes(cell) {
-            let count = self.count(list.thread, own, read);
-            let before = list.events.partition_point(|&w| threads.position(w) < count);
+        for number in lists {
+            let list = memory.list(cell, number);
+            let end = threads.end(list.thread, self.count(list.thread, own, read));
+            let before = gallop::count_before(list.events, end, &mut self.hints[number]);
             latest.extend(before.checked_sub(1).map(|last| list.events[last]));
         }
         if latest.is_empty() && memory.value_left(None, cell) == Some(value) {
@@ -229,8 +237,8 @@ impl Sources<'_, '_> {
         meet.fill(u32::MAX);
         let (mut looked_at, mut any) = (0, false);
         for list in memory.writes_of(threads, cell, value) {
-            let count = self.count(list.thread, own, read);
-            let before = list.events.partition_point(|&w| threads.position(w) < count);
+            let end = threads.end(list.thread, self.count(list.thread, own, read));
+            let before = list.events.partition_point(|&w| w < end);
             for &write in &list.events[before.saturating_sub(1)..] {
                 if write == read || self.reaches(read, write) {
                     break;

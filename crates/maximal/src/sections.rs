@@ -42,8 +42,21 @@ impl Hold {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct HeldId(pub u32);
 
-/// The threads that have sections on a lock, with theirs in order.
-type OfLock = Vec<(usize, Vec<SectionId>)>;
+/// The sections of one thread on one lock, in order.
+pub(crate) struct List {
+    thread: usize,
+    /// Lists count from 0.
+    pub number: usize,
+    sections: Vec<SectionId>,
+    pub starts: Vec<EventId>,
+}
+
+impl List {
+    /// The last of the first so many.
+    pub fn last(&self, count: usize) -> Option<SectionId> {
+        count.checked_sub(1).map(|last| self.sections[last])
+    }
+}
 
 /// All sections of a trace.
 pub(crate) struct Sections {
@@ -51,7 +64,8 @@ pub(crate) struct Sections {
     /// Per event 1 + the section that it begins or ends, or 0.
     of_event: Vec<u32>,
     /// Per lock the threads that have sections on it, with theirs; exclusive ones and shared ones.
-    by_lock: [Vec<OfLock>; 2],
+    by_lock: [Vec<Vec<List>>; 2],
+    lists: usize,
     /// Distinct sets of holds.
     sets: Vec<Vec<Hold>>,
     /// Per thread from which position on it holds which set; ascending.
@@ -71,7 +85,8 @@ impl Sections {
         let mut all = Sections {
             sections: Vec::new(),
             of_event: vec![0; trace.len()],
-            by_lock: [vec![Vec::new(); locks], vec![Vec::new(); locks]],
+            by_lock: [0, 1].map(|_| (0..locks).map(|_| Vec::new()).collect()),
+            lists: 0,
             sets: vec![Vec::new()],
             held: vec![vec![(0, HeldId(0))]; threads.count()],
         };
@@ -102,11 +117,14 @@ impl Sections {
                 holding.section = Some(number);
                 all.sections.push(Section { lock, thread, shared: hold.shared, start: id, end: None });
                 all.of_event[index] = number.0 + 1;
-                let list = &mut all.by_lock[hold.shared as usize][lock.index()];
-                match list.iter_mut().find(|(other, _)| *other == thread) {
-                    Some((_, sections)) => sections.push(number),
-                    None => list.push((thread, vec![number])),
-                }
+                let lists = &mut all.by_lock[hold.shared as usize][lock.index()];
+                let at = lists.iter().position(|list| list.thread == thread).unwrap_or_else(|| {
+                    lists.push(List { thread, number: all.lists, sections: Vec::new(), starts: Vec::new() });
+                    all.lists += 1;
+                    lists.len() - 1
+                });
+                lists[at].sections.push(number);
+                lists[at].starts.push(id);
             } else if before > 0 && holding.count == 0 {
                 let number = holding.section.take().expect("a lock that is held has a section");
                 all.sections[number.0 as usize].end = Some(id);
@@ -174,22 +192,27 @@ impl Sections {
     }
 
     /// Per thread its sections on a lock that cannot overlap with a section held like this.
-    pub fn against(&self, hold: Hold) -> impl Iterator<Item = (usize, &[SectionId])> {
+    pub fn against(&self, hold: Hold) -> impl Iterator<Item = (usize, &List)> {
         let shared = (!hold.shared).then(|| &self.by_lock[1][hold.lock.index()]).into_iter().flatten();
         let lists = self.by_lock[0][hold.lock.index()].iter().chain(shared);
-        lists.map(|(thread, sections)| (*thread, sections.as_slice()))
+        lists.map(|list| (list.thread, list))
     }
 
     /// Of a thread's sections in a list, the last one that begins within its first `count` events.
-    pub fn last_begun(&self, threads: &Threads, list: &[SectionId], count: u32) -> Option<SectionId> {
-        let begun = list.partition_point(|&s| threads.position(self.get(s).start) < count);
-        begun.checked_sub(1).map(|last| list[last])
+    pub fn last_begun(&self, threads: &Threads, list: &List, count: u32) -> Option<SectionId> {
+        let end = threads.end(list.thread, count);
+        list.last(list.starts.partition_point(|&start| start < end))
+    }
+
+    /// How many lists there are.
+    pub fn list_count(&self) -> usize {
+        self.lists
     }
 
     /// The section in which a thread holds a lock like this after its first `count` events.
     pub fn open(&self, threads: &Threads, thread: usize, hold: Hold, count: u32) -> SectionId {
         let lists = &self.by_lock[hold.shared as usize][hold.lock.index()];
-        let list = &lists.iter().find(|(other, _)| *other == thread).expect("what is held has a section").1;
+        let list = lists.iter().find(|list| list.thread == thread).expect("what is held has a section");
         self.last_begun(threads, list, count).expect("what is held has begun")
     }
 }

@@ -52,6 +52,12 @@ impl Threads {
         self.events[(self.start[thread] + position) as usize]
     }
 
+    /// Where the first `count` events of a thread end in the trace: all of them are smaller, and no other of the thread.
+    #[inline]
+    pub fn end(&self, thread: usize, count: u32) -> EventId {
+        self.events(thread).get(count as usize).copied().unwrap_or(EventId(u32::MAX))
+    }
+
     /// Where an event stands in its thread.
     #[inline]
     pub fn position(&self, event: EventId) -> u32 {
