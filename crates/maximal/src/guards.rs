@@ -11,11 +11,14 @@
 //!   comes before all else by the hard order. It may start again in the same way. (Not at `control`, where what
 //!   such a write leaves depends on what its thread has read.)
 //!
+//! - A counter that is used as a lock for reading and writing ([`crate::tally`]).
+//!
 //! Two accesses inside such sections of different threads are never a race. The other stages would find that out as well, but
 //! one pair at a time.
 
 use crate::index::Index;
 use crate::memory::Source;
+use crate::tally::{Counted, Tally};
 use snag_schedule::Level;
 use snag_trace::{EventId, Op};
 use std::collections::HashMap;
@@ -26,7 +29,8 @@ pub(crate) struct GuardId(u32);
 
 /// Where threads are inside sections that exclude each other.
 pub(crate) struct Guards {
-    sets: Vec<Vec<u32>>,
+    /// The guards of each set, ascending, with whether they are held together with others.
+    sets: Vec<Vec<(u32, bool)>>,
     /// Per thread from which position on which set holds; ascending.
     changes: Vec<Vec<(u32, GuardId)>>,
 }
@@ -37,6 +41,8 @@ struct Section {
     thread: usize,
     start: u32,
     end: Option<u32>,
+    /// Others may be inside at the same time, if theirs is shared as well.
+    shared: bool,
 }
 
 impl Guards {
@@ -45,19 +51,20 @@ impl Guards {
         let guards = index.semaphores.len() as u32;
         // Spin locks are about what reads must see.
         if matches!(index.level, Level::Value | Level::Control) {
-            sections.extend(spin_locks(index, guards));
+            sections.extend(atomics(index, guards));
         }
         let threads = index.threads.count();
-        let mut steps: Vec<Vec<(u32, u32, bool)>> = vec![Vec::new(); threads];
+        let mut steps: Vec<Vec<(u32, (u32, bool), bool)>> = vec![Vec::new(); threads];
         for section in sections {
-            steps[section.thread].push((section.start + 1, section.guard, true));
-            steps[section.thread].extend(section.end.map(|end| (end + 1, section.guard, false)));
+            let guard = (section.guard, section.shared);
+            steps[section.thread].push((section.start + 1, guard, true));
+            steps[section.thread].extend(section.end.map(|end| (end + 1, guard, false)));
         }
         let mut guards = Guards { sets: vec![Vec::new()], changes: vec![vec![(0, GuardId(0))]; threads] };
         let mut numbers = HashMap::from([(Vec::new(), GuardId(0))]);
         for (thread, mut steps) in steps.into_iter().enumerate() {
             steps.sort_unstable();
-            let mut set: Vec<u32> = Vec::new();
+            let mut set: Vec<(u32, bool)> = Vec::new();
             for (position, guard, begins) in steps {
                 match (set.binary_search(&guard), begins) {
                     (Err(at), true) => set.insert(at, guard),
@@ -84,7 +91,10 @@ impl Guards {
     /// Whether two threads cannot be there at once.
     pub fn exclude(&self, a: GuardId, b: GuardId) -> bool {
         let (a, b) = (&self.sets[a.0 as usize], &self.sets[b.0 as usize]);
-        a.iter().any(|guard| b.binary_search(guard).is_ok())
+        let excludes = |&(guard, shared): &(u32, bool)| {
+            b.binary_search(&(guard, false)).is_ok() || !shared && b.binary_search(&(guard, true)).is_ok()
+        };
+        a.iter().any(excludes)
     }
 }
 
@@ -103,7 +113,7 @@ fn semaphores(index: &Index) -> Vec<Section> {
                 in_turn &= is(0, Op::SemWait) && is(1, Op::SemPost);
                 let position = |at: usize| turn.get(at).map(|&(_, event)| threads.position(event));
                 let (thread, start) = (turn[0].0, threads.position(turn[0].1));
-                own.push(Section { guard: guard as u32, thread, start, end: position(1) });
+                own.push(Section { guard: guard as u32, thread, start, end: position(1), shared: false });
             }
         }
         if in_turn {
@@ -116,57 +126,69 @@ fn semaphores(index: &Index) -> Vec<Section> {
 /// One cell while the trace is followed.
 #[derive(Default)]
 struct Spin {
-    /// Some access does not fit.
-    spoilt: bool,
     /// The read-modify-write by which each thread that is inside came in.
     inside: HashMap<usize, EventId>,
     sections: Vec<(EventId, Option<EventId>)>,
-    /// What the cell started with.
+    /// What the cell started with, and the value of that.
     start: Source,
+    free: Option<u64>,
     /// The last write of each thread.
     last: HashMap<usize, EventId>,
 }
 
-fn spin_locks(index: &Index, first_guard: u32) -> Vec<Section> {
+/// Spin locks, and counters where a cell is no spin lock.
+fn atomics(index: &Index, first_guard: u32) -> Vec<Section> {
     let (trace, memory, threads) = (index.trace, &index.memory, &index.threads);
-    let mut cells: HashMap<usize, Spin> = HashMap::new();
+    let mut used = Vec::new();
     for (at, _) in trace.events.ops().iter().enumerate().filter(|(_, op)| **op == Op::Rmw) {
-        for cell in memory.cells_of(EventId::new(at)) {
-            cells.entry(cell).or_default();
-        }
+        used.extend(memory.cells_of(EventId::new(at)));
     }
-    if cells.is_empty() {
-        return Vec::new();
-    }
-    for (at, &op) in trace.events.ops().iter().enumerate().filter(|(_, op)| op.writes()) {
-        let (event, thread) = (EventId::new(at), trace.events.threads()[at].index());
-        let touched = memory.cells_of(event);
-        for cell in touched.clone() {
-            if let Some(spin) = cells.get_mut(&cell)
-                && !spin.spoilt
-            {
-                let fits = spin.starts(index, event, op) || touched.len() == 1;
-                spin.spoilt = !fits || !spin.follow(index, event, thread, op, cell);
-                spin.last.insert(thread, event);
-            }
-        }
-    }
+    used.sort_unstable();
+    used.dedup();
     let mut sections = Vec::new();
-    let mut spins: Vec<_> = cells.into_iter().filter(|(_, spin)| !spin.spoilt).collect();
-    spins.sort_unstable_by_key(|(cell, _)| *cell);
-    for (number, (_, mut spin)) in spins.into_iter().enumerate() {
-        spin.sections.extend(spin.inside.values().map(|&start| (start, None)));
-        for (start, end) in spin.sections {
+    for (number, cell) in used.into_iter().enumerate() {
+        let mut writes: Vec<EventId> = memory.writes(cell).flat_map(|list| list.events).copied().collect();
+        writes.sort_unstable();
+        let found = match spin_lock(index, cell, &writes) {
+            Some(found) => found,
+            None if index.level == Level::Value => counter(index, cell, &writes).unwrap_or_default(),
+            None => continue,
+        };
+        for Counted { start, end, shared } in found {
             let end = end.map(|end| threads.position(end));
             // From here on it is sure to have read that nobody was inside.
             let Some(start) = index.kept_at(start) else { continue };
             let (thread, start) = (threads.thread(start), threads.position(start));
             if end.is_none_or(|end| start < end) {
-                sections.push(Section { guard: first_guard + number as u32, thread, start, end });
+                sections.push(Section { guard: first_guard + number as u32, thread, start, end, shared });
             }
         }
     }
     sections
+}
+
+/// The sections of a cell if all its writes fit.
+fn spin_lock(index: &Index, cell: usize, writes: &[EventId]) -> Option<Vec<Counted>> {
+    let mut spin = Spin::default();
+    for &event in writes {
+        let (op, thread) = (index.op(event), index.threads.thread(event));
+        let fits = spin.starts(index, event, op) || index.memory.cells_of(event).len() == 1;
+        if !fits || !spin.follow(index, event, thread, op, cell) {
+            return None;
+        }
+        spin.last.insert(thread, event);
+    }
+    spin.sections.extend(spin.inside.values().map(|&start| (start, None)));
+    Some(spin.sections.into_iter().map(|(start, end)| Counted { start, end, shared: false }).collect())
+}
+
+fn counter(index: &Index, cell: usize, writes: &[EventId]) -> Option<Vec<Counted>> {
+    let mut tally = Tally::default();
+    if !writes.iter().all(|&event| tally.follow(index, event, index.op(event), cell)) {
+        return None;
+    }
+    tally.finish();
+    Some(tally.sections)
 }
 
 impl Spin {
@@ -180,13 +202,21 @@ impl Spin {
     fn follow(&mut self, index: &Index, event: EventId, thread: usize, op: Op, cell: usize) -> bool {
         let memory = &index.memory;
         if self.starts(index, event, op) {
-            self.start = Some(event);
-            return memory.value_left(self.start, cell).is_some();
+            (self.start, self.free) = (Some(event), None);
+            return true;
         }
         if self.start.is_some_and(|start| !index.hard.reaches(&index.threads, start, event)) {
             return false;
         }
-        let Some(free) = memory.value_left(self.start, cell) else { return false };
+        let read = match op {
+            Op::Rmw => memory.always_read(event, cell, self.start),
+            _ => None,
+        };
+        // The first one after the start sees that.
+        if self.free.is_none() {
+            self.free = read;
+        }
+        let Some(free) = self.free else { return false };
         let Some(written) = memory.value_left(Some(event), cell) else { return false };
         if let Some(&start) = self.inside.get(&thread) {
             if written == free {
@@ -195,10 +225,6 @@ impl Spin {
             }
             return true;
         }
-        let read = match op {
-            Op::Rmw => memory.wanted(event, cell),
-            _ => None,
-        };
         match read {
             None => false,
             Some(read) if read == free => {

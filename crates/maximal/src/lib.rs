@@ -31,6 +31,7 @@ mod replay;
 mod search;
 mod sections;
 mod solver;
+mod tally;
 mod threads;
 #[cfg(feature = "z3")]
 pub mod z3;

@@ -220,6 +220,13 @@ impl<'t> Memory<'t> {
         (self.value_left(self.seen(read, cell), cell) == Some(value)).then_some(value)
     }
 
+    /// What a read that must be kept finds in a cell in every schedule, if the last thing before all other writes was
+    /// `start`: the value it wants, or what `start` left if it saw that, known or not.
+    pub fn always_read(&self, read: EventId, cell: usize, start: Source) -> Option<u64> {
+        let from_start = || (self.seen(read, cell) == start).then(|| self.value_read(read, cell)).flatten();
+        self.wanted(read, cell).or_else(from_start)
+    }
+
     /// Whether a read that must be kept may see this, as far as one cell goes.
     pub fn may_see(&self, read: EventId, cell: usize, source: Source) -> bool {
         source == self.seen(read, cell)
