@@ -27,10 +27,13 @@ use std::collections::HashMap;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct GuardId(u32);
 
+/// The number of a guard, and whether others may hold it at the same time in the same way.
+type Guard = (u32, bool);
+
 /// Where threads are inside sections that exclude each other.
 pub(crate) struct Guards {
-    /// The guards of each set, ascending, with whether they are held together with others.
-    sets: Vec<Vec<(u32, bool)>>,
+    /// The guards of each set, ascending.
+    sets: Vec<Vec<Guard>>,
     /// Per thread from which position on which set holds; ascending.
     changes: Vec<Vec<(u32, GuardId)>>,
 }
@@ -54,7 +57,7 @@ impl Guards {
             sections.extend(atomics(index, guards));
         }
         let threads = index.threads.count();
-        let mut steps: Vec<Vec<(u32, (u32, bool), bool)>> = vec![Vec::new(); threads];
+        let mut steps: Vec<Vec<(u32, Guard, bool)>> = vec![Vec::new(); threads];
         for section in sections {
             let guard = (section.guard, section.shared);
             steps[section.thread].push((section.start + 1, guard, true));
@@ -64,7 +67,7 @@ impl Guards {
         let mut numbers = HashMap::from([(Vec::new(), GuardId(0))]);
         for (thread, mut steps) in steps.into_iter().enumerate() {
             steps.sort_unstable();
-            let mut set: Vec<(u32, bool)> = Vec::new();
+            let mut set: Vec<Guard> = Vec::new();
             for (position, guard, begins) in steps {
                 match (set.binary_search(&guard), begins) {
                     (Err(at), true) => set.insert(at, guard),
@@ -91,7 +94,7 @@ impl Guards {
     /// Whether two threads cannot be there at once.
     pub fn exclude(&self, a: GuardId, b: GuardId) -> bool {
         let (a, b) = (&self.sets[a.0 as usize], &self.sets[b.0 as usize]);
-        let excludes = |&(guard, shared): &(u32, bool)| {
+        let excludes = |&(guard, shared): &Guard| {
             b.binary_search(&(guard, false)).is_ok() || !shared && b.binary_search(&(guard, true)).is_ok()
         };
         a.iter().any(excludes)
