@@ -155,37 +155,45 @@ fn growth(most: usize, runs: usize) {
     }
 }
 
+/// Shapes like those of the paper's Table VI: threads, accesses and lock events about as there, and as many pairs to ask about.
+fn table_vi() -> Vec<(&'static str, Shape)> {
+    let shape = |threads, events, locks, section, nesting, racy| Shape {
+        threads,
+        events,
+        locks,
+        section,
+        nesting,
+        racy,
+        variables: 10 * locks,
+        ..Shape::default()
+    };
+    vec![
+        ("account: 12 threads, 17 K lock events", shape(12, 20_000, 10, 1, 1, 0.01)),
+        ("aget: 11 threads, 400 lock events", shape(11, 1_600, 2, 4, 1, 0.3)),
+        ("alsa: 6 threads, 2.8 K lock events", shape(6, 30_000, 45, 20, 2, 0.01)),
+        ("elevator: 4 threads, 18 K lock events", shape(4, 20_000, 20, 1, 1, 0.005)),
+        ("proz: 13 threads, 1.3 K lock events", shape(13, 1_800, 14, 1, 2, 0.2)),
+        ("tsp: 6 threads, 18 K lock events", shape(6, 160_000, 3, 16, 1, 0.002)),
+    ]
+}
+
 /// All pairs of events, so that histories overlap.
 fn incremental() {
     println!(
         "\n| trace | strategy | queries | potential calls | calls | % | both | LCC | RC | calls, not incremental | times fewer |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|");
-    let shapes = [
-        (
-            "2 threads, 4 locks",
-            Shape { threads: 2, locks: 4, events: 20_000, section: 3, racy: 0.02, ..Shape::default() },
-        ),
-        (
-            "4 threads, 8 locks",
-            Shape { threads: 4, locks: 8, events: 20_000, section: 3, racy: 0.02, ..Shape::default() },
-        ),
-        (
-            "8 threads, 12 locks",
-            Shape { locks: 12, nesting: 3, events: 40_000, section: 3, racy: 0.01, ..Shape::default() },
-        ),
-    ];
-    for (name, shape) in shapes {
+    for (name, shape) in table_vi() {
         let trace = trace(shape);
         let cells = Cells::of(&trace);
         for strategy in [Strategy::One, Strategy::Two] {
             let [with, without] = [true, false].map(|incremental| {
                 let depth = Depth::Search { incremental };
-                let settings = Settings { depth, all_pairs: true, pairs: 2_000, ..Settings::of(strategy) };
+                let settings = Settings { depth, all_pairs: true, pairs: 20_000, ..Settings::of(strategy) };
                 of_trace(&trace, &cells, settings, None, &mut |_, _| true).statistics()
             });
             println!(
-                "| {name} | {strategy:?} | {} | {} | {} | {:.3} | {} | {} | {} | {} | {:.0} |",
+                "| {name} | {strategy:?} | {} | {} | {} | {:.3} | {} | {} | {} | {} | {:.1} |",
                 with.queries,
                 with.potential,
                 with.calls,

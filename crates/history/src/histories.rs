@@ -22,18 +22,18 @@ pub fn known(stamp: &[u32], thread: usize) -> u32 {
 }
 
 /// A step of a lock history.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Step {
     /// The event.
     pub event: EventId,
     /// The lock.
     pub lock: LockId,
+    /// The locks that the thread holds then.
+    pub after: SetId,
     /// How the thread had it before.
     pub from: Mode,
     /// How it has it then.
     pub to: Mode,
-    /// What must have happened before.
-    pub stamp: Stamp,
 }
 
 impl Step {
@@ -45,15 +45,34 @@ impl Step {
 }
 
 /// The history of one thread. The oldest steps may have been dropped.
-#[derive(Clone, Debug, Default)]
+///
+/// Steps are pushed while a trace is read, and few of them are ever looked at, so pushing does little: the stamp of a step is
+/// found by its event, and the steps on each lock are listed when a search asks for them.
+#[derive(Clone, Debug)]
 pub struct History {
     /// Number of the first step that is still here.
     base: Place,
     steps: VecDeque<Step>,
-    /// Lockset at each place from `base` to the end.
-    held: VecDeque<SetId>,
-    /// By lock the steps on it.
+    /// Event of the last step that was dropped, and the locks held after it.
+    dropped: Option<(EventId, SetId)>,
+    /// The stamps of the thread, each from an event on; the first one from the beginning.
+    stamps: Vec<(EventId, Stamp)>,
+    /// By lock the steps on it, of those before `listed`.
     touches: Vec<VecDeque<Place>>,
+    listed: Place,
+}
+
+impl Default for History {
+    fn default() -> History {
+        History {
+            base: 0,
+            steps: VecDeque::new(),
+            dropped: None,
+            stamps: vec![(EventId(0), [].into())],
+            touches: Vec::new(),
+            listed: 0,
+        }
+    }
 }
 
 impl History {
@@ -77,25 +96,61 @@ impl History {
     /// The locks held at a place.
     #[inline]
     pub fn held(&self, place: Place) -> SetId {
-        match self.held.get((place - self.base) as usize) {
-            Some(&set) => set,
-            None => SetId::EMPTY, // Before the first step.
+        match place.checked_sub(self.base + 1) {
+            Some(before) => self.steps[before as usize].after,
+            None => self.dropped.map_or(SetId::EMPTY, |dropped| dropped.1),
         }
     }
 
-    /// Adds a step, after which the thread holds `held`.
-    pub fn push(&mut self, step: Step, held: SetId) {
-        if self.held.is_empty() {
-            self.held.push_back(SetId::EMPTY);
+    /// What must have happened before the step at a place.
+    #[inline]
+    pub fn stamp(&self, place: Place) -> &Stamp {
+        self.stamp_of(self.step(place).event)
+    }
+
+    /// What must have happened before an event of the thread.
+    pub fn stamp_of(&self, event: EventId) -> &Stamp {
+        let at = match self.stamps.last() {
+            // What is asked for is mostly near the end.
+            Some(last) if last.0 <= event => self.stamps.len(),
+            _ => self.stamps.partition_point(|change| change.0 <= event),
+        };
+        &self.stamps[at.saturating_sub(1)].1
+    }
+
+    /// From an event on there is a new stamp.
+    pub fn stamp_from(&mut self, event: EventId, stamp: Stamp) {
+        match self.stamps.last_mut() {
+            Some(last) if last.0 == event => last.1 = stamp,
+            _ => self.stamps.push((event, stamp)),
         }
-        let lock = step.lock.index();
-        if self.touches.len() <= lock {
-            self.touches.resize(lock + 1, VecDeque::new());
+    }
+
+    /// The place at which the thread was before an event of any thread; `None` if that was dropped.
+    pub fn place_before(&self, event: EventId) -> Option<Place> {
+        if self.dropped.is_some_and(|dropped| dropped.0 >= event) {
+            return None;
         }
-        let place = self.end();
-        self.touches[lock].push_back(place);
+        Some(self.base + self.steps.partition_point(|step| step.event < event) as Place)
+    }
+
+    /// Adds a step.
+    #[inline]
+    pub fn push(&mut self, step: Step) {
         self.steps.push_back(step);
-        self.held.push_back(held);
+    }
+
+    /// Lists the steps that were pushed since by their locks: [`History::next_touch`] and [`History::next_unlock`] know of them
+    /// from now on.
+    pub fn list(&mut self) {
+        for place in self.listed.max(self.base)..self.end() {
+            let lock = self.step(place).lock.index();
+            if self.touches.len() <= lock {
+                self.touches.resize(lock + 1, VecDeque::new());
+            }
+            self.touches[lock].push_back(place);
+        }
+        self.listed = self.end();
     }
 
     /// The first step on a lock at a place or later.
@@ -118,16 +173,26 @@ impl History {
     /// Bytes, about.
     pub fn memory(&self) -> usize {
         let touches: usize = self.touches.iter().map(|touches| 32 + 4 * touches.capacity()).sum();
-        self.steps.capacity() * size_of::<Step>() + 4 * self.held.capacity() + touches
+        let stamps: usize = self.stamps.iter().map(|stamp| 40 + 4 * stamp.1.len()).sum();
+        self.steps.capacity() * size_of::<Step>() + touches + stamps
     }
 
     /// Forgets the steps before a place.
     pub fn drop_before(&mut self, place: Place) {
-        while self.base < place && !self.steps.is_empty() {
-            let step = self.steps.pop_front().expect("there is one");
-            self.held.pop_front();
-            self.touches[step.lock.index()].pop_front();
+        while self.base < place
+            && let Some(step) = self.steps.pop_front()
+        {
+            if self.base < self.listed {
+                self.touches[step.lock.index()].pop_front();
+            }
+            self.dropped = Some((step.event, step.after));
             self.base += 1;
         }
+    }
+
+    /// Forgets stamps that no event from this one on has.
+    pub fn drop_stamps_before(&mut self, event: EventId) {
+        let keep = self.stamps.partition_point(|change| change.0 <= event).saturating_sub(1);
+        self.stamps.drain(..keep);
     }
 }

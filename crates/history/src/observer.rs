@@ -32,8 +32,6 @@ pub struct Thread {
     pub history: History,
     /// The locks it holds.
     pub set: SetId,
-    /// Its stamps, each from an event on; the first one from the beginning.
-    pub stamps: Vec<(EventId, Stamp)>,
     /// Lock, how often held exclusively, how often for reading.
     holds: Vec<(LockId, u32, u32)>,
     /// Waits that have begun.
@@ -55,10 +53,8 @@ pub struct Wait {
 
 impl Default for Thread {
     fn default() -> Thread {
-        let stamp: Stamp = [].into();
         Thread {
-            stamps: vec![(EventId(0), stamp.clone())],
-            stamp,
+            stamp: [].into(),
             history: History::default(),
             set: SetId::EMPTY,
             holds: Vec::new(),
@@ -75,8 +71,7 @@ impl Thread {
 
     /// The stamp of one of its events.
     pub fn stamp_of(&self, event: EventId) -> &Stamp {
-        let at = self.stamps.partition_point(|change| change.0 <= event);
-        &self.stamps[at.saturating_sub(1)].1
+        self.history.stamp_of(event)
     }
 
     /// The locks it holds: how often exclusively, and how often for reading.
@@ -95,10 +90,7 @@ impl Thread {
         }
         let count = self.stamp.len().max(other.len());
         self.stamp = (0..count).map(|thread| known(&self.stamp, thread).max(known(other, thread))).collect();
-        match self.stamps.last_mut() {
-            Some(last) if last.0 == event => last.1 = self.stamp.clone(),
-            _ => self.stamps.push((event, self.stamp.clone())),
-        }
+        self.history.stamp_from(event, self.stamp.clone());
     }
 }
 
@@ -211,6 +203,11 @@ impl Observer {
         }
     }
 
+    /// Has the steps of a thread listed by their locks, as searches need them.
+    pub fn list_steps(&mut self, thread: ThreadId) {
+        self.threads[thread.index()].history.list();
+    }
+
     /// All threads met so far.
     pub fn threads(&self) -> &[Thread] {
         &self.threads
@@ -273,15 +270,13 @@ impl Observer {
             if let Some(first) = self.snapshots.first() {
                 thread.history.drop_before(first.threads.get(number).map_or(0, |state| state.0));
             }
-            let keep = thread.stamps.partition_point(|change| change.0 <= event).saturating_sub(1);
-            thread.stamps.drain(..keep);
+            thread.history.drop_stamps_before(event);
         }
     }
 
     /// Bytes, about.
     pub fn memory(&self) -> usize {
-        let of_thread = |thread: &Thread| thread.history.memory() + thread.stamps.len() * (24 + 4 * thread.stamp.len());
-        let threads: usize = self.threads.iter().map(of_thread).sum();
+        let threads: usize = self.threads.iter().map(|thread| thread.history.memory()).sum();
         let snapshots: usize = self.snapshots.iter().map(|snapshot| 24 + 8 * snapshot.threads.len()).sum();
         threads + snapshots
     }
@@ -366,7 +361,7 @@ impl Observer {
     }
 
     fn hold(&mut self, number: EventId, thread: ThreadId, lock: LockId, change: impl FnOnce(&mut (LockId, u32, u32))) {
-        let Thread { holds, history, set, stamp, .. } = &mut self.threads[thread.index()];
+        let Thread { holds, history, set, .. } = &mut self.threads[thread.index()];
         let at = holds.iter().rposition(|held| held.0 == lock).unwrap_or_else(|| {
             holds.push((lock, 0, 0));
             holds.len() - 1
@@ -386,7 +381,7 @@ impl Observer {
             *set = self.sets.change(*set, lock, to);
         }
         if from != to && self.keeps {
-            history.push(Step { event: number, lock, from, to, stamp: stamp.clone() }, *set);
+            history.push(Step { event: number, lock, after: *set, from, to });
         }
     }
 

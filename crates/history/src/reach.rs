@@ -1,4 +1,13 @@
 //! `Check_reach` of the paper (Procedure 1): basic checks, start pair, search; and the witness.
+//!
+//! Deviation: searches start later than the paper's where that loses nothing. If both threads held no lock at some moment of the
+//! trace, what they can reach beyond it they can reach from there: of any way from an earlier start, the steps that lie beyond are
+//! still possible in the same order, as whoever has not yet got there holds nothing meanwhile. So a search costs
+//! the distance of its targets and not the length of the trace. Such moments are chosen by the two events alone: the last
+//! one before a mark, marks being as far apart as the events are, so that many questions share a start.
+//!
+//! Strategy II asks once more with the thread of the earlier event staying where it is, if the search finds no way:
+//! then the third threads have done more, and may stand in the way less.
 
 use crate::agenda::{Pair, Side};
 use crate::histories::{Place, known};
@@ -50,10 +59,21 @@ struct Kept {
     search: Search,
     /// Deadlocks of the search that were handed out.
     reported: usize,
+    /// The question it was last used for.
+    used: u64,
 }
 
 /// So many searches from different starts are kept for a pair of threads.
-const KEPT: usize = 3;
+const KEPT: usize = 12;
+
+/// Marks before which starts are looked for are at least so many events apart.
+const STRIDE: u32 = 256;
+
+/// So many steps back a moment without locks is looked for.
+const BACK: usize = 64;
+
+/// A thread that goes on alone is followed for so many steps.
+const ALONE: u32 = 1 << 12;
 
 /// Answers questions about what was observed.
 pub struct Reach {
@@ -61,6 +81,8 @@ pub struct Reach {
     pub observer: Observer,
     strategy: Strategy,
     incremental: bool,
+    stride: u32,
+    questions: u64,
     /// By threads, the smaller first; the latest search last.
     kept: HashMap<[ThreadId; 2], Vec<Kept>>,
     /// Of searches that are gone.
@@ -72,7 +94,13 @@ impl Reach {
     /// For an observer of the same strategy. Without incrementality every search starts anew.
     pub fn new(observer: Observer, strategy: Strategy, incremental: bool) -> Reach {
         let (kept, done, standoffs) = (HashMap::new(), Statistics::default(), Vec::new());
-        Reach { observer, strategy, incremental, kept, done, standoffs }
+        Reach { observer, strategy, incremental, stride: STRIDE, questions: 0, kept, done, standoffs }
+    }
+
+    /// Looks for starts before marks that are at least so many events apart, a power of two.
+    pub fn with_stride(self, stride: u32) -> Reach {
+        debug_assert!(stride.is_power_of_two());
+        Reach { stride, ..self }
     }
 
     /// The next event of a thread, and where the thread is.
@@ -96,23 +124,26 @@ impl Reach {
         let [a, b] = if a.thread < b.thread { [a, b] } else { [b, a] };
         let threads = [a.thread, b.thread];
         let Some((from, target)) = self.from(a, b) else { return false };
+        self.questions += 1;
+        threads.iter().for_each(|&thread| self.observer.list_steps(thread));
         let kept = self.kept.entry(threads).or_default();
         let at = match kept.iter().position(|kept| kept.from == from).filter(|_| self.incremental) {
             Some(at) => at,
             None => {
                 if kept.len() == KEPT || !self.incremental {
-                    // The oldest makes room.
-                    let oldest = (0..kept.len()).min_by_key(|&at| (kept[at].from.1, kept[at].from.0));
+                    // The one that was not used for the longest time makes room.
+                    let oldest = (0..kept.len()).min_by_key(|&at| kept[at].used);
                     if let Some(oldest) = oldest {
                         self.done += kept.swap_remove(oldest).search.statistics();
                     }
                 }
                 let others = (self.strategy == Strategy::Two).then(|| others(&self.observer, from.1, threads));
-                kept.push(Kept { from, others, search: Search::new(from.0), reported: 0 });
+                kept.push(Kept { from, others, search: Search::new(from.0), reported: 0, used: 0 });
                 kept.len() - 1
             }
         };
-        let Kept { others, search, reported, .. } = &mut kept[at];
+        let Kept { others, search, reported, used, .. } = &mut kept[at];
+        *used = self.questions;
         let view = view(&self.observer, threads, others.as_ref());
         let barred = [a, b].iter().any(|at| view.waits_for_others(self.observer.thread(at.thread).stamp_of(at.event)));
         let reached = !barred && search.reaches(&view, target);
@@ -125,14 +156,36 @@ impl Reach {
             self.standoffs.push(Standoff { steps, locks, from });
         }
         *reported = search.deadlocks().len();
-        reached
+        reached || self.strategy == Strategy::Two && self.reaches_alone(a, b)
+    }
+
+    /// Strategy II: whether the thread of the later event gets there while that of the earlier one, and all others, stay where they
+    /// were before the earlier one.
+    fn reaches_alone(&self, a: &At, b: &At) -> bool {
+        let [first, second] = if a.event < b.event { [a, b] } else { [b, a] };
+        let from = first.event;
+        let history = &self.observer.thread(second.thread).history;
+        let Some(start) = history.place_before(from) else { return false };
+        let others = others(&self.observer, from, [second.thread; 2]);
+        let needs_others = |stamp: &[u32]| {
+            let needs = |(thread, &time): (usize, &u32)| time > from.0 && thread != second.thread.index();
+            stamp.iter().enumerate().any(needs)
+        };
+        let is_possible = |place: Place| {
+            let step = history.step(place);
+            let excluded = |&(lock, mode): &(LockId, Mode)| lock == step.lock && mode.excludes(step.to);
+            !(step.is_lock() && others.locks.iter().any(excluded)) && !needs_others(history.stamp(place))
+        };
+        second.place - start <= ALONE
+            && !needs_others(history.stamp_of(second.event))
+            && (start..second.place).all(is_possible)
     }
 
     /// Where a search for two events starts and ends.
     fn from(&self, a: &At, b: &At) -> Option<(From, Pair)> {
         let (threads, events) = ([a.thread, b.thread], [a.event, b.event]);
         let target = [a.place, b.place];
-        let from = match self.strategy {
+        let earliest = match self.strategy {
             Strategy::One => (self.observer.start_pair(threads, events), EventId(0)),
             Strategy::Two => {
                 let snapshot = self.observer.snapshot(self.observer.snapshot_before(events)?);
@@ -140,7 +193,37 @@ impl Reach {
                 (threads.map(place), snapshot.at)
             }
         };
-        Some((from, target))
+        Some((self.quiet(threads, events, earliest).unwrap_or(earliest), target))
+    }
+
+    /// The last moment before a mark, and not before a start, at which neither of two threads held a lock.
+    fn quiet(&self, threads: [ThreadId; 2], events: [EventId; 2], earliest: From) -> Option<From> {
+        let [before, distance] = [events[0].min(events[1]).0, events[0].0.abs_diff(events[1].0)];
+        let stride = self.stride.max((distance / 2 + 1).next_power_of_two() / 2);
+        let mut at = EventId(before - before % stride);
+        let histories = threads.map(|thread| &self.observer.thread(thread).history);
+        let mut places = [histories[0].place_before(at)?, histories[1].place_before(at)?];
+        for _ in 0..BACK {
+            if at < earliest.1 || places[0] < earliest.0[0] || places[1] < earliest.0[1] {
+                return None;
+            }
+            let held = |side: usize| histories[side].held(places[side]) != SetId::EMPTY;
+            let Some(side) = [0, 1].into_iter().find(|&side| held(side)) else { return Some((places, at)) };
+            // Back to before the step since which that thread holds what it holds.
+            if places[side] == histories[side].base() {
+                return None;
+            }
+            places[side] -= 1;
+            at = histories[side].step(places[side]).event;
+            let (other, history) = (1 - side, histories[1 - side]);
+            while places[other] > history.base() && history.step(places[other] - 1).event >= at {
+                places[other] -= 1;
+            }
+            if places[other] == history.base() && history.place_before(at).is_none() {
+                return None;
+            }
+        }
+        None
     }
 
     /// Takes out the deadlocks met since this was called last.
@@ -157,7 +240,12 @@ impl Reach {
         events: &mut dyn FnMut(ThreadId, EventId, EventId) -> Vec<EventId>,
     ) -> Option<Schedule> {
         let [a, b] = if a.thread < b.thread { [a, b] } else { [b, a] };
-        self.schedule_from(self.from(a, b)?.0, [a, b], events)
+        let found = self.schedule_from(self.from(a, b)?.0, [a, b], events);
+        found.or_else(|| {
+            let from = a.event.min(b.event);
+            let place = |at: &At| self.observer.thread(at.thread).history.place_before(from);
+            self.schedule_from(([place(a)?, place(b)?], from), [a, b], events)
+        })
     }
 
     /// Strategy II: a schedule that leads into a deadlock.
@@ -236,13 +324,13 @@ fn view<'a>(observer: &'a Observer, threads: [ThreadId; 2], others: Option<&'a O
     View { histories, threads: threads.map(ThreadId::index), sets: observer.sets(), others }
 }
 
-/// What the other threads hold at the snapshot before an event.
+/// What the other threads hold before an event.
 fn others(observer: &Observer, at: EventId, threads: [ThreadId; 2]) -> Others {
     let mut locks: Vec<(LockId, Mode)> = Vec::new();
-    let snapshot = observer.snapshot_before([at, at]).map(|number| observer.snapshot(number));
-    for (thread, &(_, set)) in snapshot.iter().flat_map(|snapshot| snapshot.threads.iter().enumerate()) {
-        if !threads.contains(&ThreadId::new(thread)) {
-            locks.extend(observer.sets().locks(set));
+    for (number, thread) in observer.threads().iter().enumerate() {
+        if !threads.contains(&ThreadId::new(number)) {
+            let place = thread.history.place_before(at).unwrap_or(thread.history.base());
+            locks.extend(observer.sets().locks(thread.history.held(place)));
         }
     }
     Others { at: at.0, locks }

@@ -97,7 +97,7 @@ impl View<'_> {
         let Some(others) = self.others else { return false };
         let step = self.histories[side].step(place);
         let locked = others.locks.iter().any(|&(lock, mode)| lock == step.lock && mode.excludes(step.to));
-        step.is_lock() && locked || self.waits_for_others(&step.stamp)
+        step.is_lock() && locked || self.waits_for_others(self.histories[side].stamp(place))
     }
 
     /// Whether the thread of `side` waits at its place for a lock that the other has.
@@ -110,8 +110,7 @@ impl View<'_> {
     /// Whether the step of `side` must come before that of the other thread.
     fn precedes(&self, side: usize, pair: Pair) -> bool {
         let step = self.histories[side].step(pair[side]);
-        let other = self.histories[1 - side].step(pair[1 - side]);
-        known(&other.stamp, self.threads[side]) > step.event.0
+        known(self.histories[1 - side].stamp(pair[1 - side]), self.threads[side]) > step.event.0
     }
 }
 

@@ -68,6 +68,10 @@ impl Objects {
         let mut reached = Lists::default();
         let mut stamp = vec![NONE; classes];
         for set in 0..trace.tables.reach_count() {
+            if !atoms.called[set] {
+                reached.finish();
+                continue;
+            }
             atoms.of_set(trace, set, |atom| {
                 let object = class[atom];
                 if std::mem::replace(&mut stamp[object as usize], set as u32) != set as u32 {
@@ -181,6 +185,8 @@ struct Atoms {
     cuts: Vec<u64>,
     /// Whether some set holds the atom.
     used: Vec<bool>,
+    /// Whether some call could reach each set; others are arguments, and what objects lead to.
+    called: Vec<bool>,
 }
 
 impl Atoms {
@@ -192,9 +198,15 @@ impl Atoms {
             next += tables.names(space).len();
             from..next
         });
+        let mut called = vec![false; tables.reach_count()];
+        for (index, &op) in trace.events.ops().iter().enumerate() {
+            if op == Op::MethodBegin {
+                called[trace.events.aux(index) as usize] = true;
+            }
+        }
         let mut known = vec![false; tables.variable_count()];
         let mut cuts = Vec::new();
-        for set in 0..tables.reach_count() {
+        for set in (0..tables.reach_count()).filter(|&set| called[set]) {
             for &object in tables.reach_objects(ReachId::new(set)) {
                 if let Object::Variable(v) = object
                     && !std::mem::replace(&mut known[v.index()], true)
@@ -208,8 +220,8 @@ impl Atoms {
         cuts.sort_unstable();
         cuts.dedup();
         let count = next + cuts.len();
-        let mut atoms = Atoms { count, spaces, pieces: next, cuts, used: vec![false; count] };
-        for set in 0..tables.reach_count() {
+        let mut atoms = Atoms { count, spaces, pieces: next, cuts, used: vec![false; count], called };
+        for set in (0..tables.reach_count()).filter(|&set| atoms.called[set]) {
             let mut used = std::mem::take(&mut atoms.used);
             atoms.of_set(trace, set, |atom| used[atom] = true);
             atoms.used = used;
@@ -260,7 +272,7 @@ fn refine(atoms: &Atoms, trace: &Trace) -> (Vec<u32>, usize) {
     let mut seen = vec![NONE; atoms.count];
     let mut touched: Vec<u32> = Vec::new();
     let mut members: Vec<usize> = Vec::new();
-    for set in 0..trace.tables.reach_count() {
+    for set in (0..trace.tables.reach_count()).filter(|&set| atoms.called[set]) {
         members.clear();
         touched.clear();
         atoms.of_set(trace, set, |atom| {

@@ -8,7 +8,7 @@ use crate::analyse::{Claim, Work};
 use crate::analysis::{Deadlock, Engine, Subject};
 use snag_maximal::{Answer, Cycles, Index, Limits, Lowered, Queries};
 use snag_schedule::{Checker, Level, Schedule};
-use snag_trace::{Cells, EventId, LockId, Trace};
+use snag_trace::{Cells, EventId, LockId, Op, Trace};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -98,20 +98,39 @@ impl Work<'_> {
         answers.into_iter().map(|answer| answer.into_inner().expect("no worker panics")).collect()
     }
 
-    /// Files deadlocks that the checker accepts, with the whole trace in view. How many that were.
+    /// Files deadlocks that the checker accepts, with the whole trace in view, one for each set of locks of an engine. How many
+    /// there are, those included that were known.
     pub(crate) fn deadlocks_of(&mut self, engine: Engine, level: Level, end: usize, found: Vec<Found>) -> usize {
         if found.is_empty() {
             return 0;
         }
         let checker = Checker::up_to(self.trace, self.cells, EventId::new(end));
-        let before = self.analysis.deadlocks.len();
+        let own = self.analysis.deadlocks.iter().filter(|deadlock| deadlock.engine == engine);
+        let mut known: HashSet<Vec<LockId>> = own.map(|deadlock| waited_for(self.trace, &deadlock.pending)).collect();
+        let mut count = 0;
         for (pending, witness) in found {
-            if checker.check_deadlock(witness.iter(self.trace), &pending, level).is_ok() {
-                self.analysis.deadlocks.push(Deadlock { engine, level, pending, witness });
+            let locks = waited_for(self.trace, &pending);
+            let is_known = known.contains(&locks);
+            if is_known || checker.check_deadlock(witness.iter(self.trace), &pending, level).is_ok() {
+                count += 1;
+                if known.insert(locks) {
+                    self.analysis.deadlocks.push(Deadlock { engine, level, pending, witness });
+                }
             }
         }
-        self.analysis.deadlocks.len() - before
+        count
     }
+}
+
+/// The locks that the threads of a deadlock wait for.
+fn waited_for(trace: &Trace, pending: &[EventId]) -> Vec<LockId> {
+    let lock = |&event: &EventId| {
+        let event = trace.event(event);
+        LockId(if event.op == Op::WaitEnd { event.aux } else { event.target })
+    };
+    let mut locks: Vec<LockId> = pending.iter().map(lock).collect();
+    locks.sort_unstable();
+    locks
 }
 
 /// One deadlock for each set of locks, and for how many acquires not all was asked or answered.

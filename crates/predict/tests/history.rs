@@ -4,7 +4,7 @@
 use snag_oracle::{Level, Rng, Shape, deadlocks, for_random_traces, races};
 use snag_predict::{Engine, Options, Quiet, analyse};
 use snag_schedule::Checker;
-use snag_trace::{Cells, EventId, Trace};
+use snag_trace::{Cells, EventId, Op, Trace};
 use std::collections::BTreeSet;
 
 fn check(trace: &Trace) -> Result<(), String> {
@@ -24,7 +24,17 @@ fn check(trace: &Trace) -> Result<(), String> {
         if engine == Engine::Tlh1 && proved != truth || !proved.is_subset(&truth) {
             return Err(format!("{engine:?} proves {proved:?}, the truth is {truth:?}"));
         }
+        let mut listed: BTreeSet<Vec<u32>> = BTreeSet::new();
         for deadlock in &analysis.deadlocks {
+            let lock = |&event: &EventId| match trace.event(event) {
+                event if event.op == Op::WaitEnd => event.aux,
+                event => event.target,
+            };
+            let mut locks: Vec<u32> = deadlock.pending.iter().map(lock).collect();
+            locks.sort_unstable();
+            if !listed.insert(locks) {
+                return Err(format!("{engine:?} lists {deadlock:?} twice"));
+            }
             checker
                 .check_deadlock(deadlock.witness.iter(trace), &deadlock.pending, Level::Writer)
                 .map_err(|violation| format!("{deadlock:?}: {violation}"))?;

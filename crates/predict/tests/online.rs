@@ -3,7 +3,8 @@
 use snag_oracle::{Rng, Shape, for_random_traces};
 use snag_predict::online::Online;
 use snag_schedule::{Checker, Level, Schedule};
-use snag_trace::{Cells, Events, Trace};
+use snag_trace::generate::Generator;
+use snag_trace::{Cells, Events, Trace, TraceReader};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -55,4 +56,27 @@ fn what_is_proved_in_a_window_is_proved_in_the_whole_trace() {
         Ok(())
     });
     assert!(found.into_inner() > 1_000);
+}
+
+/// Third threads hold locks most of the time, and these stood in the way of searches that start long before.
+#[test]
+fn a_race_late_in_a_busy_stream_is_found() {
+    for seed in 0..4 {
+        let shape = snag_trace::generate::Shape { events: 60_000, racy: 0.0, seed, ..Default::default() };
+        let (generated, _) = TraceReader::new(Box::new(Generator::new(shape)), None).read_all().expect("well formed");
+        let mut trace = Trace { tables: generated.tables.clone(), events: Events::new() };
+        let variable = trace.tables.variable_named("planted").0;
+        for (index, event) in generated.events.iter().enumerate() {
+            if index == 50_000 {
+                for thread in [1, 2] {
+                    let location = trace.tables.location(&format!("planted:{thread}"));
+                    let thread = trace.tables.thread(&format!("T{thread}"));
+                    let write = snag_trace::events::Event::new(thread, snag_trace::Op::Write, variable);
+                    trace.events.push(snag_trace::events::Event { location, ..write });
+                }
+            }
+            trace.events.push(event);
+        }
+        assert_eq!(follow(&trace, 1 << 14, 1 << 12), Ok(1), "seed {seed}");
+    }
 }

@@ -309,7 +309,10 @@ pub(crate) fn gives_up(trace: &Trace, id: EventId) -> Option<LockId> {
 
 fn synchronises(op: Op) -> bool {
     !op.on_other_side()
-        && !matches!(op, Op::Read | Op::Write | Op::MethodBegin | Op::MethodEnd | Op::Branch | Op::Let | Op::Mark)
+        && !matches!(
+            op,
+            Op::Read | Op::Write | Op::MethodBegin | Op::MethodEnd | Op::Branch | Op::Let | Op::Mark | Op::Reach
+        )
         && !matches!(op, Op::Alloc | Op::Free)
 }
 

@@ -211,7 +211,7 @@ impl<'f> Machine<'f> {
                 Some(values) => values.hidden(id, op == Op::MethodBegin)?,
                 None => self.hidden(id, op == Op::MethodBegin)?,
             },
-            Op::Alloc | Op::Begin | Op::End | Op::Mark => {}
+            Op::Alloc | Op::Begin | Op::End | Op::Mark | Op::Reach => {}
             op if op.on_other_side() => self.other_side(id, op, thread, target)?,
             _ => unreachable!("executed by the caller"),
         }

@@ -59,6 +59,11 @@ impl Source {
         Source { name: name.to_owned(), reader, bytes: None }
     }
 
+    /// Leaves missing methods with their arguments, for writing them again.
+    pub fn as_written(self) -> Source {
+        Source { reader: self.reader.as_written(), ..self }
+    }
+
     /// The names of what was read so far.
     pub fn tables(&self) -> &Tables {
         &self.reader.tables

@@ -110,7 +110,7 @@ impl Calls {
             let silent = op.is_plain_access()
                 || op.on_other_side()
                 || matches!(op, Op::Begin | Op::End | Op::Alloc | Op::Free | Op::Branch | Op::Let | Op::Mark)
-                || matches!(op, Op::MethodBegin | Op::MethodEnd);
+                || matches!(op, Op::MethodBegin | Op::MethodEnd | Op::Reach);
             if !silent && self.of_event[index] != NO_CALL {
                 found[self.of_event[index] as usize] = true;
             }

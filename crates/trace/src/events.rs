@@ -13,7 +13,8 @@
 //! | sem-post, sem-wait | semaphore | – |
 //! | barrier-enter, barrier-leave | barrier | – |
 //! | alloc, free | variable | – |
-//! | method-begin | method | what it could reach |
+//! | method-begin | method | what it could reach, or the arguments it was given |
+//! | reach | variable (the object) | what it leads to |
 //! | method-end | method | – |
 //! | branch | 0, or 1 + the text an STD trace gives in brackets | 0, or 1 + its condition |
 //! | let | symbol | expression |

@@ -74,7 +74,7 @@ fn read(format: Format, bytes: &[u8]) -> Result<Trace> {
         Format::Text => Box::new(TextReader::new(input)),
         Format::Snag => Box::new(SnagReader::new(input)),
     };
-    TraceReader::new(reader, None).read_all().map(|(trace, _)| trace)
+    TraceReader::new(reader, None).as_written().read_all().map(|(trace, _)| trace)
 }
 
 fn std_bytes(trace: &Trace) -> Result<Vec<u8>> {

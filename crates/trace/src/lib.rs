@@ -35,6 +35,7 @@ pub mod text_format;
 pub mod validate;
 
 mod trace;
+pub mod trees;
 
 pub use cells::Cells;
 pub use error::{Error, Position, Result};

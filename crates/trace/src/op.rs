@@ -46,11 +46,14 @@ pub enum Op {
     OtherBranch = 32,
     OtherAcquire = 33,
     OtherRelease = 34,
+    /// What an object leads to, as the recorder saw it: nothing that the program did. Arguments of missing methods are
+    /// told by it ([`crate::trees`]).
+    Reach = 35,
 }
 
 impl Op {
     /// Every operation, in the order of its code.
-    pub const ALL: [Op; 35] = [
+    pub const ALL: [Op; 36] = [
         Op::Read,
         Op::Write,
         Op::AtomicRead,
@@ -86,6 +89,7 @@ impl Op {
         Op::OtherBranch,
         Op::OtherAcquire,
         Op::OtherRelease,
+        Op::Reach,
     ];
 
     /// The operation with this code.
@@ -131,13 +135,14 @@ impl Op {
             Op::OtherBranch => "else-branch",
             Op::OtherAcquire => "else-acquire",
             Op::OtherRelease => "else-release",
+            Op::Reach => "reach",
         }
     }
 
     /// Belongs to the side of a branch that was not taken.
     #[inline(always)]
     pub fn on_other_side(self) -> bool {
-        (self as u8) >= Op::OtherRead as u8
+        (self as u8).wrapping_sub(Op::OtherRead as u8) <= Op::OtherRelease as u8 - Op::OtherRead as u8
     }
 
     /// What happens if an event of the other side of a branch happens; any other operation is itself.
@@ -159,10 +164,10 @@ impl Op {
         self.is_access() | (self as u8 == Op::Branch as u8)
     }
 
-    /// Is about a variable: an access, on whichever side of a branch, or a heap block.
+    /// Is about a variable: an access, on whichever side of a branch, a heap block, or what an object leads to.
     #[inline(always)]
     pub fn has_variable(self) -> bool {
-        self.is_access() || matches!(self, Op::Alloc | Op::Free | Op::OtherRead | Op::OtherWrite)
+        self.is_access() || matches!(self, Op::Alloc | Op::Free | Op::OtherRead | Op::OtherWrite | Op::Reach)
     }
 
     /// Reads or writes memory (not `free`, which only conflicts with accesses).

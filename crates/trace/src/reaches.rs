@@ -1,4 +1,4 @@
-//! What missing methods could reach: interned sets of objects.
+//! What missing methods could reach, or were given: interned sets of objects.
 //!
 //! There may be a hundred thousand sets of a thousand objects each, so they lie one after the other in one list, and
 //! the table by which they are found again holds numbers only.
@@ -20,22 +20,27 @@ pub(crate) struct Reaches {
     last: HashMap<u64, ReachId>,
     /// For each set, the one before it with the same hash.
     before: Vec<Option<ReachId>>,
+    /// Lists of arguments, ascending; all others are what a call could reach or an object leads to.
+    arguments: Vec<ReachId>,
 }
 
 impl Reaches {
-    /// The set of these objects, added if new.
-    pub fn intern(&mut self, objects: &[Object]) -> ReachId {
+    /// The set of these objects, added if new; a list of arguments is never the same as another set.
+    pub fn intern(&mut self, objects: &[Object], are_arguments: bool) -> ReachId {
         let mut hasher = DefaultHasher::new();
-        objects.hash(&mut hasher);
+        (are_arguments, objects).hash(&mut hasher);
         let hash = hasher.finish();
         let mut candidate = self.last.get(&hash).copied();
         while let Some(id) = candidate {
-            if self.get(id) == objects {
+            if self.get(id) == objects && self.are_arguments(id) == are_arguments {
                 return id;
             }
             candidate = self.before[id.index()];
         }
         let id = ReachId::new(self.ends.len());
+        if are_arguments {
+            self.arguments.push(id);
+        }
         self.objects.extend_from_slice(objects);
         self.ends.push(self.objects.len());
         self.before.push(match self.last.entry(hash) {
@@ -54,6 +59,16 @@ impl Reaches {
         &self.objects[start..self.ends[id.index()]]
     }
 
+    /// Whether a set is a list of arguments.
+    pub fn are_arguments(&self, id: ReachId) -> bool {
+        !self.arguments.is_empty() && self.arguments.binary_search(&id).is_ok()
+    }
+
+    /// Whether any set is a list of arguments.
+    pub fn has_arguments(&self) -> bool {
+        !self.arguments.is_empty()
+    }
+
     /// How many sets there are.
     pub fn len(&self) -> usize {
         self.ends.len()
@@ -62,6 +77,6 @@ impl Reaches {
 
 impl PartialEq for Reaches {
     fn eq(&self, other: &Reaches) -> bool {
-        self.objects == other.objects && self.ends == other.ends
+        self.objects == other.objects && self.ends == other.ends && self.arguments == other.arguments
     }
 }

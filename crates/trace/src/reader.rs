@@ -4,6 +4,7 @@ use crate::error::{Error, Position, Result};
 use crate::events::Events;
 use crate::tables::Tables;
 use crate::trace::Trace;
+use crate::trees::Trees;
 use crate::validate::Validator;
 use std::path::{Path, PathBuf};
 
@@ -30,6 +31,9 @@ pub trait BlockReader: Send {
 pub struct TraceReader {
     format: Box<dyn BlockReader>,
     validator: Validator,
+    trees: Trees,
+    /// Whether missing methods keep the arguments they were given, instead of what those lead to.
+    as_written: bool,
     path: Option<PathBuf>,
     /// Names of what was read so far.
     pub tables: Tables,
@@ -43,10 +47,19 @@ impl TraceReader {
         TraceReader {
             format,
             validator: Validator::new(),
+            trees: Trees::new(),
+            as_written: false,
             path: path.map(Path::to_owned),
             tables: Tables::new(),
             count: 0,
         }
+    }
+
+    /// Leaves missing methods with the arguments that they were given, as whoever writes the trace again wants them. Engines
+    /// need what those lead to.
+    pub fn as_written(mut self) -> TraceReader {
+        self.as_written = true;
+        self
     }
 
     /// Replaces `events` by the next block; false at the end.
@@ -85,6 +98,9 @@ impl TraceReader {
         if let Err(broken) = self.validator.check(events, from, &self.tables) {
             let position = self.format.position_of(broken.event);
             return Err(self.locate(Error::new(position, broken.to_string())));
+        }
+        if !self.as_written {
+            self.trees.resolve(events, from, &mut self.tables);
         }
         Ok(more)
     }

@@ -231,7 +231,23 @@ impl Tables {
     /// The set of objects a missing method could reach, added if new. The order
     /// is kept as given.
     pub fn reach(&mut self, objects: Vec<Object>) -> ReachId {
-        self.reaches.intern(&objects)
+        self.reaches.intern(&objects, false)
+    }
+
+    /// The list of what a missing method was given, added if new. What it could reach then follows from object trees,
+    /// see [`crate::trees`].
+    pub fn arguments(&mut self, objects: Vec<Object>) -> ReachId {
+        self.reaches.intern(&objects, true)
+    }
+
+    /// Whether any set is.
+    pub(crate) fn has_arguments(&self) -> bool {
+        self.reaches.has_arguments()
+    }
+
+    /// Whether a set is a list of arguments instead of what could be reached.
+    pub fn are_arguments(&self, id: ReachId) -> bool {
+        self.reaches.are_arguments(id)
     }
 
     /// The objects of a reach set.

@@ -58,7 +58,9 @@ impl Trace {
         let name = |space: Space| self.tables.names(space).get(event.target as usize).to_owned();
         match event.op {
             op if op.is_access() => self.tables.variable_text(VarId(event.target)),
-            Op::Alloc | Op::Free | Op::OtherRead | Op::OtherWrite => self.tables.variable_text(VarId(event.target)),
+            Op::Alloc | Op::Free | Op::OtherRead | Op::OtherWrite | Op::Reach => {
+                self.tables.variable_text(VarId(event.target))
+            }
             Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => name(Space::Lock),
             Op::OtherAcquire | Op::OtherRelease => name(Space::Lock),
             Op::Fork | Op::Join => name(Space::Thread),

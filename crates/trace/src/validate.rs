@@ -11,9 +11,9 @@ use crate::events::{Event, Events};
 use crate::ids::*;
 use crate::op::{MemoryOrder, Op};
 use crate::symbolic::Builder;
-use crate::tables::{Space, Tables};
+use crate::tables::{Object, Space, Tables};
 use heap::Heap;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::ops::Range;
 
@@ -70,6 +70,8 @@ pub enum Rule {
     AccessAcrossBlocks,
     /// Methods nest.
     MethodsDoNotNest,
+    /// What a missing method is given was described before: what it leads to.
+    ObjectNotDescribed,
     /// A symbol is defined once in its thread.
     SymbolDefinedTwice,
     /// A symbol is defined before its use, in the same thread.
@@ -121,6 +123,7 @@ impl Rule {
             Rule::AccessAfterFree => "an access to a heap block lies between its alloc and its free",
             Rule::AccessAcrossBlocks => "an access lies inside one heap block or outside all",
             Rule::MethodsDoNotNest => "methods nest",
+            Rule::ObjectNotDescribed => "a 'reach' of an object comes before missing methods are given it",
             Rule::SymbolDefinedTwice => "a symbol is defined once in its thread",
             Rule::SymbolUndefined => "a symbol is defined before its use, in the same thread",
             Rule::BadExpression => "an expression is well formed",
@@ -167,6 +170,8 @@ pub struct Validator {
     notifies: HashMap<usize, Notify>,
     heap: Heap,
     symbolic: Builder,
+    /// Variables of which a `reach` said what they lead to.
+    described: HashSet<VarId>,
     /// How many declarations of plain locks, semaphores and barriers were taken note of. There may only be more later.
     declared: [usize; 3],
 }
@@ -403,7 +408,12 @@ impl Validator {
             Op::BarrierLeave => self.barrier_leave(thread, BarrierId(event.target), tables),
             Op::Alloc => self.heap.alloc(VarId(event.target), tables),
             Op::Free => self.heap.free(VarId(event.target), tables),
+            Op::Reach => {
+                self.described.insert(VarId(event.target));
+                Ok(())
+            }
             Op::MethodBegin => {
+                self.arguments(ReachId(event.aux), tables)?;
                 self.threads[thread.index()].methods.push(MethodId(event.target));
                 Ok(())
             }
@@ -444,7 +454,7 @@ impl Validator {
             Op::Read | Op::Write | Op::AtomicRead | Op::AtomicWrite | Op::Rmw | Op::Alloc | Op::Free => {
                 (event.target as usize) < tables.variable_count()
             }
-            Op::OtherRead | Op::OtherWrite => (event.target as usize) < tables.variable_count(),
+            Op::OtherRead | Op::OtherWrite | Op::Reach => (event.target as usize) < tables.variable_count(),
             Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease | Op::OtherAcquire | Op::OtherRelease => {
                 known(Space::Lock, event.target)
             }
@@ -467,6 +477,7 @@ impl Validator {
             Op::Fork | Op::Join => optional(Space::Text),
             Op::WaitBegin | Op::WaitEnd => known(Space::Lock, event.aux),
             Op::MethodBegin => (event.aux as usize) < tables.reach_count(),
+            Op::Reach => (event.aux as usize) < tables.reach_count() && !tables.are_arguments(ReachId(event.aux)),
             Op::Let | Op::OtherLet => known(Space::Expression, event.aux),
             _ => true,
         };
@@ -477,6 +488,25 @@ impl Validator {
         } else {
             Err((Rule::UnknownName, format!("'{}' refers to an id that the trace does not name", event.op.word())))
         }
+    }
+
+    /// What a missing method is given, if that is how it is told what it could reach.
+    fn arguments(&self, set: ReachId, tables: &Tables) -> Check {
+        if !tables.are_arguments(set) {
+            return Ok(());
+        }
+        for object in tables.reach_objects(set) {
+            if let Object::Variable(id) = object
+                && !self.described.contains(id)
+            {
+                let detail = format!(
+                    "a missing method is given {}, and nothing says what it leads to",
+                    tables.variable_text(*id)
+                );
+                return Err((Rule::ObjectNotDescribed, detail));
+            }
+        }
+        Ok(())
     }
 
     fn access(&mut self, number: usize, event: &Event, tables: &Tables) -> Check {

@@ -69,7 +69,7 @@ pub fn reduce(trace: &Trace, cells: &Cells, all: bool, repeats: bool) -> Reduced
                         !repeated
                     })
             }
-            Op::Begin | Op::Branch | Op::Let | Op::Mark => false,
+            Op::Begin | Op::Branch | Op::Let | Op::Mark | Op::Reach => false,
             op if op.on_other_side() => false,
             Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => {
                 lock_owner[targets[number] as usize] == SEVERAL

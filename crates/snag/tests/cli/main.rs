@@ -3,6 +3,7 @@
 
 mod check;
 mod commands;
+mod incomplete;
 mod json;
 mod online;
 mod programs;

@@ -68,6 +68,41 @@ fn an_interrupt_ends_a_stream_with_a_full_report() {
 }
 
 #[test]
+fn nobody_listening_any_more_ends_the_program_without_complaint() {
+    for form in ["text", "json"] {
+        let mut child = follow(&["--format", form]);
+        let mut input = child.stdin.take().expect("a pipe");
+        let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
+        input.write_all(RACE.as_bytes()).unwrap();
+        wait_for(&mut output, if form == "json" { "\"id\": \"R1\"" } else { "R1: data race on x" });
+        drop(output);
+        // Whether it still reads depends on when it notices; whatever it prints, nobody gets it.
+        let _ = input.write_all(b"T0|w(y)|6\nT1|w(y)|7\n");
+        drop(input);
+        let mut said = String::new();
+        child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("messages are text");
+        assert_eq!(child.wait().unwrap().code(), Some(1), "{said}");
+        assert_eq!(said, "");
+    }
+}
+
+#[test]
+fn a_producer_that_is_killed_leaves_a_full_report() {
+    let mut child = follow(&[]);
+    let mut input = child.stdin.take().expect("a pipe");
+    let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
+    input.write_all(RACE.as_bytes()).unwrap();
+    wait_for(&mut output, "R1: data race on x");
+    input.write_all(b"T0|w(y)|6\nT1|w(y)|7\n").unwrap();
+    // Its end of the pipe is closed, whether it finished or died.
+    drop(input);
+    let report = rest(output);
+    assert!(report.contains("R2: data race on y"), "{report}");
+    assert!(report.contains("tlh2, online: 2 races in 7 events"), "{report}");
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}
+
+#[test]
 fn a_stream_that_breaks_off_inside_a_line_is_reported_up_to_there() {
     let ran = snag_with_input(&["check", "--online", "-"], &format!("{RACE}T0|w(y")).expect(1);
     assert!(ran.stdout.contains("tlh2, online: 1 race in 5 events"), "{}", ran.stdout);

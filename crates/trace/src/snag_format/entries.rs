@@ -5,7 +5,8 @@
 //!            for each of the ten kinds of names, in the order of `Space`: n  n × length  the texts
 //!            n × variable     variable = 0 length text | 1 address (difference to the range before, zigzag) size
 //!            n × reach set    reach set = n × (3 × id + 0 variable, 1 lock, 2 thread, or
-//!                             3 × 2³² + 3 × id + 0 condition, 1 semaphore, 2 barrier)
+//!                             3 × 2³² + 3 × id + 0 condition, 1 semaphore, 2 barrier);
+//!                             6 × 2³² before the first one: these are arguments
 //!            n × plain lock   n × (semaphore count)   n × (barrier parties)   n × (variable value-zigzag)
 //! comments = n × (events since the comment before, length, text)
 //! index    = n × (bytes since the block before, kind u8, events if it is a block of events)
@@ -27,6 +28,8 @@ const MOST_ENTRIES: usize = 1 << 20;
 /// Members of reach sets from here on are conditions, semaphores and barriers: ids have 32 bits, so that no variable,
 /// lock or thread has such a number.
 const MORE_KINDS: u64 = 3 << 32;
+/// As the first member: the others are what a missing method was given.
+const ARGUMENTS: u64 = 6 << 32;
 /// Most members of all reach sets in one block.
 const MOST_MEMBERS: usize = 4 << 20;
 /// The writer begins a new block when one has become this long.
@@ -173,14 +176,18 @@ impl Written {
         let (from, mut members) = (self.reaches, 0);
         while self.reaches < tables.reach_count() && *left > 0 && out.len() + list.len() < FULL {
             let objects = tables.reach_objects(ReachId::new(self.reaches));
-            if objects.len() > MOST_MEMBERS {
+            if objects.len() >= MOST_MEMBERS {
                 return Err(format!("a missing method could reach more than {MOST_MEMBERS} objects"));
             }
-            members += objects.len();
+            members += objects.len() + 1;
             if members > MOST_MEMBERS {
                 break;
             }
-            put(&mut list, objects.len() as u64);
+            let are_arguments = tables.are_arguments(ReachId::new(self.reaches));
+            put(&mut list, objects.len() as u64 + are_arguments as u64);
+            if are_arguments {
+                put(&mut list, ARGUMENTS);
+            }
             for object in objects {
                 let (id, kind, more) = match object {
                     Object::Variable(id) => (id.0, 0, 0),
@@ -375,8 +382,13 @@ impl Known {
         for _ in 0..input.count(left)? {
             let count = input.count(&mut members)?;
             let mut objects = Vec::with_capacity(count.min(input.0.len()));
-            for _ in 0..count {
+            let mut are_arguments = false;
+            for member in 0..count {
                 let code = input.number()?;
+                if code == ARGUMENTS && member == 0 {
+                    are_arguments = true;
+                    continue;
+                }
                 let (code, more) = if code >= MORE_KINDS { (code - MORE_KINDS, 3) } else { (code, 0) };
                 let (id, kind) = (code / 3, code % 3 + more);
                 let space = |space| tables.names(space).len();
@@ -402,7 +414,11 @@ impl Known {
                 });
             }
             let before = tables.reach_count();
-            if tables.reach(objects).index() < before {
+            if are_arguments && objects.is_empty() {
+                return Err("a missing method was given nothing, which is no list of arguments".to_owned());
+            }
+            let set = if are_arguments { tables.arguments(objects) } else { tables.reach(objects) };
+            if set.index() < before {
                 return Err("a set of what a missing method could reach comes twice".to_owned());
             }
         }

@@ -280,6 +280,12 @@ fn bracketed(rest: &mut Cursor, event: &mut Event, tables: &mut Tables) -> Parse
             event.target = variable(rest, tables)?;
             return rest.expect(")");
         }
+        Op::Reach => {
+            event.target = variable(rest, tables)?;
+            rest.expect(",")?;
+            event.aux = reach(rest, tables)?.0;
+            return rest.expect(")");
+        }
         Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => Space::Lock,
         Op::OtherAcquire | Op::OtherRelease => Space::Lock,
         Op::Fork | Op::Join => Space::Thread,
@@ -307,7 +313,7 @@ fn bracketed(rest: &mut Cursor, event: &mut Event, tables: &mut Tables) -> Parse
         Op::Wake if rest.eat(",") => event.aux = 1 + rest.number("event number", 0, u32::MAX - 2)?,
         Op::MethodBegin => {
             rest.expect(",")?;
-            event.aux = reach(rest, tables)?.0;
+            event.aux = if rest.starts_with("{") { reach(rest, tables)? } else { arguments(rest, tables)? }.0;
         }
         _ => {}
     }
@@ -399,6 +405,15 @@ fn reach(rest: &mut Cursor, tables: &mut Tables) -> Parsed<ReachId> {
         }
     }
     Ok(tables.reach(objects))
+}
+
+/// What a missing method was given.
+fn arguments(rest: &mut Cursor, tables: &mut Tables) -> Parsed<ReachId> {
+    let mut objects = vec![member(rest, tables)?];
+    while rest.eat(",") {
+        objects.push(member(rest, tables)?);
+    }
+    Ok(tables.arguments(objects))
 }
 
 /// A member of such a set.

@@ -128,6 +128,11 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Whether the text comes next.
+    pub(super) fn starts_with(&self, text: &str) -> bool {
+        self.rest.starts_with(text)
+    }
+
     /// The text, which must come next.
     pub(super) fn expect(&mut self, text: &str) -> Parsed<()> {
         if self.eat(text) { Ok(()) } else { Err(format!("expected '{text}' before '{}'", self.shown())) }

@@ -238,8 +238,16 @@ pub(crate) fn takes_aux(op: Op) -> bool {
     op.is_access()
         || matches!(op, Op::Acquire | Op::ReadAcquire)
         || matches!(op, Op::Fork | Op::Join | Op::WaitBegin | Op::WaitEnd | Op::Wake)
-        || matches!(op, Op::MethodBegin | Op::Branch | Op::Let)
+        || matches!(op, Op::MethodBegin | Op::Reach | Op::Branch | Op::Let)
         || matches!(op, Op::OtherRead | Op::OtherWrite | Op::OtherLet | Op::OtherBranch)
+}
+
+/// The members of a set, with commas in between.
+fn members(out: &mut String, set: ReachId, tables: &Tables) {
+    for (i, &object) in tables.reach_objects(set).iter().enumerate() {
+        out.push_str(if i == 0 { "" } else { "," });
+        out.push_str(&spelled_object(object, tables));
+    }
 }
 
 /// All that follows the word of the operation.
@@ -278,6 +286,12 @@ fn operands(out: &mut String, event: &Event, tables: &Tables) -> std::result::Re
             put!(out, "({})", variable());
             return Ok(());
         }
+        Op::Reach => {
+            put!(out, "({},{{", variable());
+            members(out, ReachId(event.aux), tables);
+            out.push_str("})");
+            return Ok(());
+        }
         Op::Begin | Op::End => return Ok(()),
         Op::Branch | Op::OtherBranch => {
             if let Some(text) = event.target.checked_sub(1) {
@@ -309,12 +323,10 @@ fn operands(out: &mut String, event: &Event, tables: &Tables) -> std::result::Re
         Op::Wake if event.aux != 0 => put!(out, ",{}", event.aux - 1),
         Op::Acquire | Op::ReadAcquire if event.aux != 0 => out.push_str(",try"),
         Op::MethodBegin => {
-            out.push_str(",{");
-            for (i, &object) in tables.reach_objects(ReachId(event.aux)).iter().enumerate() {
-                out.push_str(if i == 0 { "" } else { "," });
-                out.push_str(&spelled_object(object, tables));
-            }
-            out.push('}');
+            let (open, close) = if tables.are_arguments(ReachId(event.aux)) { (",", "") } else { (",{", "}") };
+            out.push_str(open);
+            members(out, ReachId(event.aux), tables);
+            out.push_str(close);
         }
         _ => {}
     }

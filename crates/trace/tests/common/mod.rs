@@ -42,7 +42,7 @@ pub fn read_as(format: Format, bytes: &[u8]) -> Result<Trace> {
         Format::Text => Box::new(TextReader::new(input)),
         Format::Snag => Box::new(SnagReader::new(input)),
     };
-    TraceReader::new(reader, None).read_all().map(|(trace, _)| trace)
+    TraceReader::new(reader, None).as_written().read_all().map(|(trace, _)| trace)
 }
 
 pub fn write_as(format: Format, trace: &Trace) -> Result<Vec<u8>> {
@@ -165,6 +165,9 @@ pub fn random_trace(seed: u64, events: usize) -> Trace {
                 _ => Object::Thread(ThreadId::new(random.below(tables.thread_count()))),
             });
         }
+        if !objects.is_empty() {
+            tables.arguments(objects.clone());
+        }
         tables.reach(objects);
     }
     if random.one_in(2) {
@@ -198,6 +201,7 @@ pub fn random_trace(seed: u64, events: usize) -> Trace {
             Op::SemPost | Op::SemWait => below(Space::Semaphore),
             Op::BarrierEnter | Op::BarrierLeave => below(Space::Barrier),
             Op::MethodBegin | Op::MethodEnd => 3,
+            Op::Reach => tables.variable_count(),
             Op::Branch | Op::Let | Op::Mark | Op::OtherBranch | Op::OtherLet => NAMES.len(),
             _ => 1,
         };
@@ -211,7 +215,7 @@ pub fn random_trace(seed: u64, events: usize) -> Trace {
             Op::Fork | Op::Join if random.one_in(3) => 1 + random.below(NAMES.len()) as u32,
             Op::WaitBegin | Op::WaitEnd => random.below(5) as u32,
             Op::Wake if !notifies.is_empty() && !random.one_in(3) => 1 + random.pick(&notifies).1 as u32,
-            Op::MethodBegin => random.below(tables.reach_count()) as u32,
+            Op::MethodBegin | Op::Reach => random.below(tables.reach_count()) as u32,
             Op::Let | Op::OtherLet => random.below(4) as u32,
             _ => 0,
         };
