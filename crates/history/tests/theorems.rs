@@ -122,7 +122,7 @@ enum Exact {
 fn check(trace: &Trace, exact: Exact) -> Result<(), String> {
     let (truth, waiting) = (simultaneous(trace), standoffs(trace));
     // As far apart as usual, which is too far for traces like these; so near that every start is the last possible one; and so.
-    for (later, stride) in [(false, 256), (true, 256), (false, 1), (true, 1), (true, 4)] {
+    for (later, stride) in [(false, 256), (true, 256), (false, 1), (true, 4)] {
         let [one, two] = [Strategy::One, Strategy::Two].map(|strategy| {
             let [anew, remembering] =
                 [false, true].map(|incremental| predict(trace, strategy, How { later, incremental, stride }));

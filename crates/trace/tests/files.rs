@@ -39,7 +39,7 @@ fn write(path: &Path, format: Option<Format>, trace: &Trace) -> Result<()> {
 }
 
 fn read(path: &Path, format: Option<Format>) -> Result<Trace> {
-    Ok(open(path, format)?.read_all()?.0)
+    Ok(open(path, format)?.as_written().read_all()?.0)
 }
 
 #[test]

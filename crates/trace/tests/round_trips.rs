@@ -96,7 +96,7 @@ fn generated_std_traces_survive() {
 
 /// Reads from a stream that hands out a few bytes at a time and writes each block at once.
 fn streamed(reader: Box<dyn BlockReader>, compress: bool) -> Vec<u8> {
-    let mut reader = TraceReader::new(reader, None);
+    let mut reader = TraceReader::new(reader, None).as_written();
     let mut writer = SnagWriter::new(Vec::new(), compress);
     let mut events = Events::new();
     while reader.next_block(&mut events).unwrap() {
@@ -120,7 +120,7 @@ fn streams_in_tiny_pieces_give_the_same_trace() {
                 if own { Box::new(TextReader::new(drip)) } else { Box::new(StdReader::new(drip)) };
             let bytes = streamed(reader, step % 2 == 0);
             let back = TraceReader::new(Box::new(SnagReader::new(Drip::new(&bytes, step))), None);
-            let (back, warnings) = back.read_all().unwrap();
+            let (back, warnings) = back.as_written().read_all().unwrap();
             assert!(warnings.is_empty(), "{warnings:?}");
             assert_eq!(back, trace, "step {step}\n{text}");
             assert_eq!(write_as(format, &back).unwrap(), text.as_bytes());

@@ -29,7 +29,7 @@ B|end(note)|
 /// The lines of the incomplete trace that these options give, without the first.
 fn punched(folder: &Folder, options: &[&str]) -> String {
     let full = folder.file("full.std", COMPLETE);
-    let ran = snag(&[&["punch", "-q", "--to", "stx"], options, &[full.as_str(), "-"]].concat()).expect(0);
+    let ran = snag(&[&["punch", "-q", "--to", "text"], options, &[full.as_str(), "-"]].concat()).expect(0);
     ran.stdout.strip_prefix("%snag 1\n").expect("Snag's text").to_owned()
 }
 
@@ -223,7 +223,7 @@ fn arguments_of_missing_methods_are_followed_through_objects() {
     // Converting keeps what was written.
     let binary = folder.path("queue.snag");
     snag(&["convert", &trace, &binary]).expect(0);
-    assert_eq!(snag(&["convert", "--to", "stx", &binary, "-"]).expect(0).stdout, QUEUE);
+    assert_eq!(snag(&["convert", "--to", "text", &binary, "-"]).expect(0).stdout, QUEUE);
     snag(&["check", "--engine", "rdit", &binary]).expect(0);
     let stats = snag(&["stats", &binary]).expect(0).stdout;
     assert!(stats.contains("reach"), "{stats}");
