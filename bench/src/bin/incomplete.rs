@@ -4,6 +4,7 @@
 //! `cargo run --release -p snag-bench --bin incomplete -- [--snag PATH] [--calls N] [--reach N] [--dir DIR]`
 
 #[path = "../measure.rs"]
+#[allow(dead_code)]
 mod measure;
 
 use std::fs::File;

@@ -60,7 +60,7 @@ impl Source {
     }
 
     /// Leaves missing methods with their arguments, for writing them again.
-    pub fn as_written(self) -> Source {
+    pub fn for_writing(self) -> Source {
         Source { reader: self.reader.as_written(), ..self }
     }
 

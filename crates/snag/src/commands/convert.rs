@@ -40,7 +40,7 @@ pub struct Args {
 pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     interrupt::listen()?;
     let source = Source::open(context, &args.from_path, args.from).map_err(|problem| input::message(&problem))?;
-    let mut source = source.as_written();
+    let mut source = source.for_writing();
     let options = WriteOptions { compress: !args.no_compress };
     let mut writer = snag_trace::create(&args.to_path, args.to, options)?;
     source.stream(context, "converting", |events, tables| writer.write(events, tables).map_err(formats::writing))?;
