@@ -174,6 +174,7 @@ fn table_vi() -> Vec<(&'static str, Shape)> {
         ("elevator: 4 threads, 18 K lock events", shape(4, 20_000, 20, 1, 1, 0.005)),
         ("proz: 13 threads, 1.3 K lock events", shape(13, 1_800, 14, 1, 2, 0.2)),
         ("tsp: 6 threads, 18 K lock events", shape(6, 160_000, 3, 16, 1, 0.002)),
+        ("4 threads, 1 K lock events, overlapping", shape(4, 4_000, 6, 4, 2, 0.3)),
     ]
 }
 

@@ -38,13 +38,51 @@ pub struct Group {
     pub accesses: Vec<(EventId, Place)>,
     /// One bit for each group of the cell with which nothing is left to be found.
     closed: Vec<u64>,
+    /// Groups of the cell with which nothing was found so far.
+    vain: Vec<Vain>,
 }
+
+/// A group about which was asked in vain.
+struct Vain {
+    other: u32,
+    /// How often.
+    times: u32,
+    /// So many accesses are not paired with it.
+    rest: u32,
+}
+
+/// So often it is asked about at every access; then more and more rarely, but never less than once in so many.
+const AT_FIRST: u32 = 4;
+const RAREST: u32 = 1 << 10;
 
 impl Group {
     /// Whether nothing is left to be found with another group.
     #[inline]
     pub fn is_closed(&self, other: u32) -> bool {
         self.closed.get(other as usize / 64).is_some_and(|word| word >> (other % 64) & 1 == 1)
+    }
+
+    /// Whether this access is not to be paired with a group, as that was in vain so often.
+    pub fn rests(&mut self, other: u32) -> bool {
+        let vain = self.vain.iter_mut().find(|vain| vain.other == other);
+        vain.is_some_and(|vain| {
+            let rests = vain.rest > 0;
+            vain.rest -= rests as u32;
+            rests
+        })
+    }
+
+    /// It was asked about another group in vain.
+    pub fn asked_in_vain(&mut self, other: u32) {
+        let at = self.vain.iter().position(|vain| vain.other == other).unwrap_or_else(|| {
+            self.vain.push(Vain { other, times: 0, rest: 0 });
+            self.vain.len() - 1
+        });
+        let vain = &mut self.vain[at];
+        vain.times += 1;
+        if vain.times > AT_FIRST {
+            vain.rest = (1 << (vain.times - AT_FIRST).min(31)).min(RAREST);
+        }
     }
 
     /// Nothing is left to be found with another group.
@@ -100,7 +138,7 @@ impl Cell {
         }
         self.shared |= self.groups.first().is_some_and(|group| group.kind.thread != kind.thread);
         let number = self.groups.len();
-        self.groups.push(Group { kind: *kind, segment: 0, accesses: Vec::new(), closed: Vec::new() });
+        self.groups.push(Group { kind: *kind, segment: 0, accesses: Vec::new(), closed: Vec::new(), vain: Vec::new() });
         match self.profiles.iter_mut().find(|profile| (profile.set, profile.op) == (kind.set, kind.op)) {
             Some(profile) => profile.groups.push(number as u32),
             None => self.profiles.push(Profile { set: kind.set, op: kind.op, groups: vec![number as u32] }),

@@ -60,7 +60,8 @@ impl Settings {
     /// The defaults of a strategy.
     pub fn of(strategy: Strategy) -> Settings {
         let depth = Depth::Search { incremental: true };
-        Settings { strategy, depth, all_pairs: false, pairs: 1_000_000, final_at_once: true, patience: 64 }
+        let patience = if strategy == Strategy::Two { 16 } else { 64 };
+        Settings { strategy, depth, all_pairs: false, pairs: 1_000_000, final_at_once: true, patience }
     }
 }
 
@@ -181,6 +182,13 @@ impl Races {
                 }
                 let location = group.kind.location;
                 let one_by_one = settings.all_pairs || location == LocId::NONE || kind.location == LocId::NONE;
+                // Strategy II may miss pairs anyway.
+                let may_rest = settings.strategy == Strategy::Two && settings.depth != Depth::Basic && !one_by_one;
+                if may_rest && cell.groups[own].rests(number) {
+                    continue;
+                }
+                let group = &cell.groups[number as usize];
+                let mut asked = false;
                 let mut patience = if one_by_one { usize::MAX } else { settings.patience };
                 let mut close = false;
                 for &(event, place) in group.accesses.iter().rev() {
@@ -199,6 +207,7 @@ impl Races {
                     }
                     patience -= 1;
                     let first = At { event, thread: group.kind.thread, place, set: profile.set };
+                    asked = true;
                     let reached = settings.depth == Depth::Basic || reach.reaches(&first, at);
                     standoffs.append(&mut reach.take_standoffs());
                     // With several cells in common a pair is found at each of them.
@@ -212,6 +221,9 @@ impl Races {
                 }
                 if close && settings.final_at_once {
                     cell.groups[own].close(number);
+                }
+                if may_rest && asked && !close {
+                    cell.groups[own].asked_in_vain(number);
                 }
             }
         }

@@ -6,8 +6,8 @@
 //! the distance of its targets and not the length of the trace. Such moments are chosen by the two events alone: the last
 //! one before a mark, marks being as far apart as the events are, so that many questions share a start.
 //!
-//! Strategy II asks once more with the thread of the earlier event staying where it is, if the search finds no way:
-//! then the third threads have done more, and may stand in the way less.
+//! Many questions need no search at all: if the thread of the earlier event stays where it is, the other one may get there alone.
+//! For strategy II this is one more chance, as the third threads have done more then, and may stand in the way less.
 
 use crate::agenda::{Pair, Side};
 use crate::histories::{Place, known};
@@ -72,9 +72,6 @@ const STRIDE: u32 = 256;
 /// So many steps back a moment without locks is looked for.
 const BACK: usize = 64;
 
-/// A thread that goes on alone is followed for so many steps.
-const ALONE: u32 = 1 << 12;
-
 /// Answers questions about what was observed.
 pub struct Reach {
     /// What was observed.
@@ -123,8 +120,13 @@ impl Reach {
     pub fn reaches(&mut self, a: &At, b: &At) -> bool {
         let [a, b] = if a.thread < b.thread { [a, b] } else { [b, a] };
         let threads = [a.thread, b.thread];
-        let Some((from, target)) = self.from(a, b) else { return false };
         self.questions += 1;
+        if self.gets_there_alone(a, b) {
+            self.done.queries += 1;
+            self.done.reachable += 1;
+            return true;
+        }
+        let Some((from, target)) = self.from(a, b) else { return false };
         threads.iter().for_each(|&thread| self.observer.list_steps(thread));
         let kept = self.kept.entry(threads).or_default();
         let at = match kept.iter().position(|kept| kept.from == from).filter(|_| self.incremental) {
@@ -156,29 +158,34 @@ impl Reach {
             self.standoffs.push(Standoff { steps, locks, from });
         }
         *reported = search.deadlocks().len();
-        reached || self.strategy == Strategy::Two && self.reaches_alone(a, b)
+        reached
     }
 
-    /// Strategy II: whether the thread of the later event gets there while that of the earlier one, and all others, stay where they
-    /// were before the earlier one.
-    fn reaches_alone(&self, a: &At, b: &At) -> bool {
+    /// Whether the thread of the later event gets there if that of the earlier one, and under strategy II all others, stay where
+    /// they were before the earlier one. No search is needed to tell if it takes no lock on its way that one of them has.
+    fn gets_there_alone(&mut self, a: &At, b: &At) -> bool {
         let [first, second] = if a.event < b.event { [a, b] } else { [b, a] };
-        let from = first.event;
-        let history = &self.observer.thread(second.thread).history;
-        let Some(start) = history.place_before(from) else { return false };
-        let others = others(&self.observer, from, [second.thread; 2]);
-        let needs_others = |stamp: &[u32]| {
-            let needs = |(thread, &time): (usize, &u32)| time > from.0 && thread != second.thread.index();
-            stamp.iter().enumerate().any(needs)
+        if self.strategy == Strategy::One && first.set == SetId::EMPTY {
+            return true;
+        }
+        self.observer.list_steps(second.thread);
+        let (threads, sets) = (self.observer.threads(), self.observer.sets());
+        let history = &threads[second.thread.index()].history;
+        let Some(start) = history.place_before(first.event) else { return false };
+        let free = |set: SetId| {
+            let untouched = |lock: LockId| history.next_touch(lock, start).is_none_or(|place| place >= second.place);
+            sets.locks(set).iter().all(|held| untouched(held.0))
         };
-        let is_possible = |place: Place| {
-            let step = history.step(place);
-            let excluded = |&(lock, mode): &(LockId, Mode)| lock == step.lock && mode.excludes(step.to);
-            !(step.is_lock() && others.locks.iter().any(excluded)) && !needs_others(history.stamp(place))
-        };
-        second.place - start <= ALONE
-            && !needs_others(history.stamp_of(second.event))
-            && (start..second.place).all(is_possible)
+        if !free(first.set) || self.strategy == Strategy::One {
+            return free(first.set);
+        }
+        let needs = |(thread, &time): (usize, &u32)| time > first.event.0 && thread != second.thread.index();
+        let others = threads.iter().enumerate().filter(|(thread, _)| *thread != second.thread.index());
+        !history.stamp_of(second.event).iter().enumerate().any(needs)
+            && others.map(|(_, thread)| &thread.history).all(|other| {
+                let place = other.place_before(first.event);
+                place.is_some_and(|place| free(other.held(place)))
+            })
     }
 
     /// Where a search for two events starts and ends.
