@@ -19,8 +19,8 @@ pub trait Background {
     /// What the memory that an event accesses is, as a sentence: `counter is a variable of 4 bytes`.
     fn memory(&self, trace: &Trace, event: EventId) -> Option<String>;
 
-    /// Where a thread comes from, as a sentence.
-    fn thread(&self, trace: &Trace, thread: ThreadId) -> Option<String>;
+    /// Where a thread comes from, as a sentence, and the functions that created it if that says more.
+    fn thread(&self, trace: &Trace, thread: ThreadId) -> Option<(String, Vec<Frame>)>;
 
     /// A line of the program's source.
     fn source(&self, path: &str, line: u64) -> Option<String>;

@@ -1,8 +1,9 @@
 //! Sentences about events, for those who show them outside a report.
 
-use crate::background::Background;
+use crate::background::{Background, Frame};
 use crate::place::Place;
-use crate::words;
+use crate::{story, words};
+use snag_predict::Race;
 use snag_trace::{EventId, Op, Trace};
 
 /// A pair of accesses in one line.
@@ -33,8 +34,7 @@ pub fn about_to(trace: &Trace, event: EventId) -> String {
 pub fn stack(trace: &Trace, background: &dyn Background, event: EventId) -> Vec<String> {
     let mut lines = Vec::new();
     for (depth, frame) in background.stack(trace, event).iter().enumerate() {
-        let function = if frame.function.is_empty() { "?" } else { &frame.function };
-        lines.push(format!("  {} at {}", words::clean(function), words::clean(&frame.place)));
+        lines.push(function(frame));
         if let Some(place) = Place::parse(&frame.place).filter(|_| depth == 0)
             && let Some(text) = background.source(place.path, place.line)
         {
@@ -42,6 +42,47 @@ pub fn stack(trace: &Trace, background: &dyn Background, event: EventId) -> Vec<
         }
     }
     lines
+}
+
+/// One function of a stack as a line.
+fn function(frame: &Frame) -> String {
+    let function = if frame.function.is_empty() { "?" } else { &frame.function };
+    format!("  {} at {}", words::clean(function), words::clean(&frame.place))
+}
+
+/// Everything that is known about the two accesses of a race beside the events, in paragraphs of lines: for each access
+/// where it is in the source, who called, and where the locks were taken that are held there; then what the memory is and
+/// where the threads come from.
+pub(crate) fn surroundings(trace: &Trace, background: &dyn Background, race: &Race) -> Vec<Vec<String>> {
+    let mut all = Vec::new();
+    let accesses = [(race.first, &race.locks_first), (race.second, &race.locks_second)];
+    for (event, locks) in accesses {
+        let verb = trace.events.ops()[event.index()].word();
+        let mut lines = vec![format!("{verb} in {}:", words::thread(trace, event))];
+        lines.extend(stack(trace, background, event));
+        for &lock in locks {
+            let Some(acquire) = story::acquired_at(trace, event, lock) else { continue };
+            lines.push(format!("holding {}, taken by:", words::clean(trace.tables.lock_name(lock))));
+            lines.extend(background.stack(trace, acquire).iter().map(function));
+        }
+        all.push(lines);
+    }
+    let mut notes: Vec<String> = Vec::new();
+    for note in accesses.iter().filter_map(|&(event, _)| background.memory(trace, event)) {
+        let note = words::clean(&note).into_owned();
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    for (event, _) in accesses {
+        let Some((sentence, frames)) = background.thread(trace, trace.thread_of(event)) else { continue };
+        notes.push(words::clean(&sentence).into_owned());
+        notes.extend(frames.iter().map(function));
+    }
+    if !notes.is_empty() {
+        all.push(notes);
+    }
+    all
 }
 
 /// A source line with a mark under the column.

@@ -316,7 +316,8 @@ fn synchronises(op: Op) -> bool {
         && !matches!(op, Op::Alloc | Op::Free)
 }
 
-fn overlap(tables: &Tables, a: VarId, b: VarId) -> bool {
+/// Whether two variables share memory.
+pub(crate) fn overlap(tables: &Tables, a: VarId, b: VarId) -> bool {
     if a == b {
         return true;
     }

@@ -3,10 +3,11 @@
 //! The content is that of the text report. Whatever comes from a trace is escaped
 //! by `Escaped`; nothing else may put trace text into the page.
 
+use crate::background::Background;
 use crate::digest::{Goal, Row, digest};
 use crate::findings::{Findings, Report, Unread};
 use crate::number::{counted, grouped};
-use crate::{text, words};
+use crate::{describe, story, text, words};
 use snag_predict::{Analysis, Candidate, Deadlock, Race};
 use snag_schedule::Schedule;
 use snag_trace::{EventId, LockId, ThreadId, Trace};
@@ -62,8 +63,8 @@ impl<W: Write> Html<W> {
 impl<W: Write> Report for Html<W> {
     fn trace(&mut self, findings: &Findings) -> io::Result<()> {
         self.begin()?;
-        let Findings { path, trace, analysis, suppressed, .. } = *findings;
-        let mut page = TracePage { out: &mut self.out, trace, analysis, full: self.full };
+        let Findings { path, trace, analysis, suppressed, background } = *findings;
+        let mut page = TracePage { out: &mut self.out, trace, analysis, background, full: self.full };
         writeln!(page.out, "<section>\n<h2>{}</h2>", Escaped(path))?;
         for report in &analysis.engines {
             page.paragraph(&text::summary_line(trace, report, analysis))?;
@@ -103,6 +104,7 @@ struct TracePage<'a, W> {
     out: &'a mut W,
     trace: &'a Trace,
     analysis: &'a Analysis,
+    background: Option<&'a dyn Background>,
     full: bool,
 }
 
@@ -115,12 +117,22 @@ impl<W: Write> TracePage<'_, W> {
         let headline = text::race_headline(self.trace, self.analysis, race);
         writeln!(self.out, "<h3><b>R{number}</b> {}</h3>", Escaped(&headline))?;
         self.accesses([(race.first, &race.locks_first), (race.second, &race.locks_second)])?;
+        self.surroundings(race)?;
         self.paragraph(&text::guarantee(self.analysis, race.engine, race.level.word()))?;
         for line in text::changes(self.trace, race) {
             self.paragraph(&line)?;
         }
         self.paragraph(&text::pair_count(race.count))?;
         self.witness(&race.witness, &text::race_goal(self.trace, race), "race")
+    }
+
+    /// What is known about a race of a recorded program beside its events, and how it happens.
+    fn surroundings(&mut self, race: &Race) -> io::Result<()> {
+        let (Some(background), trace) = (self.background, self.trace) else { return Ok(()) };
+        for paragraph in describe::surroundings(trace, background, race) {
+            writeln!(self.out, "<div class=\"scroll\"><pre>{}</pre></div>", Escaped(&paragraph.join("\n")))?;
+        }
+        self.paragraph(&format!("How this race happens: {}", story::of_race(trace, race)))
     }
 
     fn deadlock(&mut self, number: u64, deadlock: &Deadlock) -> io::Result<()> {

@@ -25,6 +25,7 @@ mod columns;
 mod emit;
 mod number;
 mod place;
+mod story;
 mod words;
 
 pub use background::{Background, Frame};

@@ -74,17 +74,20 @@ impl Background for Recording {
         ))
     }
 
-    fn thread(&self, trace: &Trace, thread: ThreadId) -> Option<String> {
+    fn thread(&self, trace: &Trace, thread: ThreadId) -> Option<(String, Vec<Frame>)> {
         let ops = trace.events.ops();
         let targets = trace.events.targets();
         let fork = (0..trace.len()).find(|&i| ops[i] == Op::Fork && targets[i] == thread.0).map(EventId::new)?;
         let name = self.recorded.thread_name(thread).map_or(String::new(), |name| format!(" ('{name}')"));
-        Some(format!(
-            "{}{name} was created by {} at {}",
+        let created = format!(
+            "{}{name} was created by {}",
             trace.tables.thread_name(thread),
             trace.tables.thread_name(trace.thread_of(fork)),
-            self.place(trace, fork)
-        ))
+        );
+        match self.stack(trace, fork) {
+            stack if stack.len() > 1 => Some((format!("{created}:"), stack)),
+            _ => Some((format!("{created} at {}", self.place(trace, fork)), Vec::new())),
+        }
     }
 
     fn source(&self, path: &str, line: u64) -> Option<String> {

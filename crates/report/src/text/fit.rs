@@ -33,6 +33,21 @@ pub fn shorten(text: &str, width: usize, ellipsis: &str) -> String {
     format!("{head}{ellipsis}{tail}")
 }
 
+/// A text in lines of at most `width` columns, unless a word is longer.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if display_width(line) + 1 + display_width(word) <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 fn take(chars: impl Iterator<Item = char>, width: usize) -> Vec<char> {
     let mut used = 0;
     chars
@@ -54,6 +69,12 @@ mod tests {
         assert_eq!(shorten("abcdefgh", 6, "..."), "a...gh");
         assert_eq!(shorten("abcdefgh", 2, "..."), "ab");
         assert_eq!(shorten("名前名前名前", 7, "…"), "名前…前");
+    }
+
+    #[test]
+    fn lines_break_between_words() {
+        assert_eq!(wrap("a bc def g", 4), ["a bc", "def", "g"]);
+        assert_eq!(wrap("a verylongword b", 5), ["a", "verylongword", "b"]);
     }
 
     #[test]

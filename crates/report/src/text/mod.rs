@@ -18,7 +18,7 @@ use crate::digest::{Goal, Row, digest};
 use crate::findings::{Findings, Report, Unread};
 use crate::number::{counted, grouped, seconds};
 use crate::suppress::Suppressed;
-use crate::{describe, digest, words};
+use crate::{describe, digest, story, words};
 use snag_predict::{Analysis, Candidate, Deadlock, Engine, EngineReport, Race};
 use snag_schedule::Schedule;
 use snag_trace::{EventId, LockId, ThreadId, Trace};
@@ -95,7 +95,7 @@ impl<W: Write> TraceText<'_, W> {
         let headline = race_headline(self.trace, self.analysis, race);
         self.headline(&format!("R{number}"), &headline)?;
         self.accesses(race.first, race.second, &race.locks_first, &race.locks_second)?;
-        self.stacks([race.first, race.second])?;
+        self.surroundings(race)?;
         self.line(&guarantee(self.analysis, race.engine, race.level.word()))?;
         for line in changes(self.trace, race) {
             self.line(&line)?;
@@ -157,22 +157,18 @@ impl<W: Write> TraceText<'_, W> {
         Ok(())
     }
 
-    /// For each access where it is in the source and who called; then what the memory is and where the threads come from.
-    fn stacks(&mut self, events: [EventId; 2]) -> io::Result<()> {
+    /// What is known about a race of a recorded program beside its events, and how it happens.
+    fn surroundings(&mut self, race: &Race) -> io::Result<()> {
         let (Some(background), trace) = (self.background, self.trace) else { return Ok(()) };
-        for event in events {
+        for paragraph in describe::surroundings(trace, background, race) {
             writeln!(self.out)?;
-            let verb = trace.events.ops()[event.index()].word();
-            self.line(&format!("{} in {}:", verb, words::thread(trace, event)))?;
-            for line in describe::stack(trace, background, event) {
-                self.line(&line)?;
-            }
+            paragraph.iter().try_for_each(|line| self.line(line))?;
         }
         writeln!(self.out)?;
-        let mut notes: Vec<String> = events.iter().filter_map(|&event| background.memory(trace, event)).collect();
-        notes.extend(events.iter().filter_map(|&event| background.thread(trace, trace.thread_of(event))));
-        notes.dedup();
-        notes.iter().try_for_each(|note| self.line(&words::clean(note)))
+        self.line("How this race happens:")?;
+        let width = self.style.width.saturating_sub(INDENT.len()).max(60);
+        fit::wrap(&story::of_race(trace, race), width).iter().try_for_each(|line| self.line(line))?;
+        writeln!(self.out)
     }
 
     /// The witness as a table; nothing if it is empty, as the accesses were printed already.

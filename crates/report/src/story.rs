@@ -1,0 +1,315 @@
+//! How a race happens, told in a paragraph.
+//!
+//! The recorded run had the first access before the second. The paragraph says how the witness differs from that run:
+//! which synchronisation, if any, put the second access behind the first, and that it does not do so in the witness.
+//!
+//! Synchronisation is followed forward from the first access, event by event: a thread *is behind* it once it has taken
+//! over something that a thread behind it gave up. If the second access is behind the first, the links of that chain are
+//! walked back. The thread of the first access stops in front of it in the witness, so the start of the chain is not in
+//! the witness; its end is. Somewhere in between is a link whose giving is not in the witness and whose taking is: that
+//! is what no longer orders the two.
+
+use crate::digest::overlap;
+use crate::number::grouped;
+use crate::words;
+use snag_predict::Race;
+use snag_schedule::Schedule;
+use snag_trace::{EventId, LockId, Op, ThreadId, Trace, VarId};
+use std::collections::HashMap;
+
+/// The paragraph about a race.
+pub(crate) fn of_race(trace: &Trace, race: &Race) -> String {
+    let (first, second) = (race.first, race.second);
+    let [one, other] = [first, second].map(|event| words::thread(trace, event));
+    let [here, there] = [first, second].map(|event| words::place(trace, event));
+    let target = words::target(trace, first);
+    let later = match second.0.saturating_sub(first.0) {
+        0 | 1 => "right after it".to_owned(),
+        more => format!("{} events later", grouped(more.into())),
+    };
+    let mut text = format!(
+        "In the recorded run {one} {} {} at {here}, and {other} {} it at {there} {later}. ",
+        past(trace, first),
+        words::clean(&target),
+        past(trace, second),
+    );
+    text += &match broken_link(trace, race) {
+        None => format!(
+            "No lock, signal, atomic or join in between made {other} wait for {one}, so {other} may get there while {one} \
+             has not gone on yet."
+        ),
+        Some(link) => format!(
+            "{} But {} can run ahead: while {one} is held up in front of its access, {}",
+            kept_back(trace, link),
+            words::thread(trace, link.takes),
+            not_kept_back(trace, link)
+        ),
+    };
+    let stands = |event: EventId, locks: &[LockId]| {
+        format!(
+            "{} stands at {}, {}",
+            words::thread(trace, event),
+            words::place(trace, event),
+            words::holding(trace, locks)
+        )
+    };
+    text += &format!(
+        " Then {}, and {}: each is about to make its access, and either may be first.",
+        stands(first, &race.locks_first),
+        stands(second, &race.locks_second)
+    );
+    text
+}
+
+/// An access, as something that was done.
+fn past(trace: &Trace, event: EventId) -> &'static str {
+    match trace.events.ops()[event.index()] {
+        Op::Write => "wrote",
+        Op::AtomicRead => "read, atomically,",
+        Op::AtomicWrite => "wrote, atomically,",
+        Op::Rmw => "updated, atomically,",
+        Op::Alloc => "allocated",
+        Op::Free => "freed",
+        _ => "read",
+    }
+}
+
+/// Something that one thread gave up and another took over.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Link {
+    gives: EventId,
+    takes: EventId,
+}
+
+/// What kept the second access behind the first in the recorded run.
+fn kept_back(trace: &Trace, link: Link) -> String {
+    let Link { gives, takes } = link;
+    let [giver, taker] = [gives, takes].map(|event| words::thread(trace, event));
+    let [given, taken] = [gives, takes].map(|event| words::place(trace, event));
+    match trace.events.ops()[takes.index()] {
+        Op::Acquire | Op::ReadAcquire | Op::WaitEnd => {
+            let lock = crate::digest::takes(trace, takes).map_or("", |lock| trace.tables.lock_name(lock));
+            let lock = words::clean(lock);
+            format!("Only {lock} kept them apart: {giver} gave it back at {given} before {taker} took it at {taken}.")
+        }
+        Op::AtomicRead | Op::Rmw => {
+            let target = words::target(trace, takes);
+            let target = words::clean(&target);
+            format!("Only {target} kept them apart: {giver} wrote it at {given} before {taker} read it at {taken}.")
+        }
+        Op::SemWait => {
+            let target = words::target(trace, takes);
+            let target = words::clean(&target);
+            format!("Only {target} kept them apart: {giver} posted it at {given} before {taker} passed it at {taken}.")
+        }
+        op => {
+            let gave = trace.events.ops()[gives.index()].word();
+            format!(
+                "Only this kept them apart: {gave} in {giver} at {given} before {} in {taker} at {taken}.",
+                op.word()
+            )
+        }
+    }
+}
+
+/// Why it does not in the witness.
+fn not_kept_back(trace: &Trace, link: Link) -> String {
+    let giver = words::thread(trace, link.gives);
+    match trace.events.ops()[link.takes.index()] {
+        Op::Acquire | Op::ReadAcquire | Op::WaitEnd => {
+            let lock = crate::digest::takes(trace, link.takes).map_or("", |lock| trace.tables.lock_name(lock));
+            format!("{} is free, and it need not wait for {giver} to give it back.", words::clean(lock))
+        }
+        Op::AtomicRead | Op::Rmw => {
+            let target = words::target(trace, link.takes);
+            format!("what it reads from {} does not have to come from {giver}.", words::clean(&target))
+        }
+        Op::SemWait => {
+            let target = words::target(trace, link.takes);
+            format!("{} lets it pass without that post of {giver}.", words::clean(&target))
+        }
+        _ => format!("it does not depend on {giver}."),
+    }
+}
+
+/// The link between the two accesses that the witness does without; `None` if nothing linked them.
+fn broken_link(trace: &Trace, race: &Race) -> Option<Link> {
+    let chain = chain(trace, race.first, race.second)?;
+    let ends = ends(trace, &race.witness);
+    let happens = |event: EventId| event < ends[trace.thread_of(event).index()];
+    chain.into_iter().find(|link| !happens(link.gives) && happens(link.takes))
+}
+
+/// Of each thread, the first event that is not in a witness.
+fn ends(trace: &Trace, witness: &Schedule) -> Vec<EventId> {
+    if let Schedule::Prefixes(ends) = witness {
+        return ends.clone();
+    }
+    let mut ends = vec![EventId(0); trace.tables.thread_count()];
+    for event in witness.iter(trace) {
+        let end = &mut ends[trace.thread_of(event).index()];
+        *end = (*end).max(EventId(event.0 + 1));
+    }
+    ends
+}
+
+/// The links by which the thread of `second` is behind `first` when it comes to `second`, from the first one on.
+fn chain(trace: &Trace, first: EventId, second: EventId) -> Option<Vec<Link>> {
+    let mut behind = Behind { trace, given: HashMap::new(), atomics: Vec::new(), threads: HashMap::new() };
+    let (from, to) = (trace.thread_of(first), trace.thread_of(second));
+    behind.threads.insert(from, (None, first));
+    for index in first.index() + 1..second.index() {
+        behind.event(EventId::new(index));
+        if behind.threads.contains_key(&to) {
+            break;
+        }
+    }
+    let mut links = Vec::new();
+    let mut thread = to;
+    while thread != from {
+        let link = behind.threads.get(&thread)?.0?;
+        links.push(link);
+        thread = trace.thread_of(link.gives);
+    }
+    links.reverse();
+    Some(links)
+}
+
+/// What is behind the first access so far.
+struct Behind<'a> {
+    trace: &'a Trace,
+    /// The last event behind it that gave up each thing: a kind of thing and its number.
+    given: HashMap<(Op, u32), EventId>,
+    /// The last releasing write behind it of each atomic that still holds it.
+    atomics: Vec<(VarId, EventId)>,
+    /// Threads behind it: the link by which they are, and their last event.
+    threads: HashMap<ThreadId, (Option<Link>, EventId)>,
+}
+
+impl Behind<'_> {
+    fn event(&mut self, id: EventId) {
+        let thread = self.trace.thread_of(id);
+        if !self.threads.contains_key(&thread)
+            && let Some(gives) = self.taken_from(id)
+        {
+            self.threads.insert(thread, (Some(Link { gives, takes: id }), id));
+        }
+        match self.threads.get_mut(&thread) {
+            Some(state) => {
+                state.1 = id;
+                self.give(id);
+            }
+            None => self.overwrite(id),
+        }
+    }
+
+    /// The event behind the first access that this one takes something over from.
+    fn taken_from(&self, id: EventId) -> Option<EventId> {
+        let event = self.trace.event(id);
+        let given = |kind: Op, number: u32| self.given.get(&(kind, number)).copied();
+        let by_fork = given(Op::Fork, event.thread.0);
+        by_fork.or_else(|| match event.op {
+            Op::Acquire => given(Op::Release, event.target).max(given(Op::ReadRelease, event.target)),
+            Op::ReadAcquire => given(Op::Release, event.target),
+            Op::WaitEnd => given(Op::Release, event.aux).max(given(Op::ReadRelease, event.aux)),
+            Op::Wake if event.aux > 0 => given(Op::Notify, event.aux - 1),
+            Op::SemWait => given(Op::SemPost, event.target),
+            Op::BarrierLeave | Op::BarrierEnter => given(Op::BarrierEnter, event.target),
+            Op::Join => self.threads.get(&ThreadId(event.target)).map(|state| state.1),
+            Op::AtomicRead | Op::Rmw if event.memory_order().acquires() => {
+                let tables = &self.trace.tables;
+                self.atomics.iter().find(|(var, _)| overlap(tables, *var, VarId(event.target))).map(|(_, event)| *event)
+            }
+            _ => None,
+        })
+    }
+
+    /// A thread behind the first access gives something up.
+    fn give(&mut self, id: EventId) {
+        let event = self.trace.event(id);
+        let key = match event.op {
+            Op::Release | Op::ReadRelease | Op::SemPost | Op::BarrierEnter | Op::Fork => (event.op, event.target),
+            Op::WaitBegin => (Op::Release, event.aux),
+            Op::Notify | Op::NotifyAll => (Op::Notify, id.0),
+            Op::AtomicWrite | Op::Rmw if event.memory_order().releases() => {
+                self.atomics.retain(|(var, _)| var.0 != event.target);
+                return self.atomics.push((VarId(event.target), id));
+            }
+            _ => return self.overwrite(id),
+        };
+        self.given.insert(key, id);
+    }
+
+    /// An atomic write hides what was released there before; an update passes it on.
+    fn overwrite(&mut self, id: EventId) {
+        if self.trace.events.ops()[id.index()] == Op::AtomicWrite {
+            let target = self.trace.events.targets()[id.index()];
+            self.atomics.retain(|(var, _)| var.0 != target);
+        }
+    }
+}
+
+/// Where a thread took a lock that it holds at an event.
+pub(crate) fn acquired_at(trace: &Trace, event: EventId, lock: LockId) -> Option<EventId> {
+    let threads = trace.events.threads();
+    let thread = threads[event.index()];
+    let mut given_back = 0;
+    for index in (0..event.index()).rev().filter(|&index| threads[index] == thread) {
+        let id = EventId::new(index);
+        if crate::digest::gives_up(trace, id) == Some(lock) {
+            given_back += 1;
+        } else if crate::digest::takes(trace, id) == Some(lock) {
+            match given_back {
+                0 => return Some(id),
+                _ => given_back -= 1,
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::tests::{race, std_trace};
+
+    #[test]
+    fn a_lock_that_no_longer_orders_is_named() {
+        let trace = std_trace(
+            "main|fork(w)|a:1\nmain|w(x)|a:2\nmain|acq(l)|a:3\nmain|rel(l)|a:4\nw|acq(l)|b:1\nw|r(x)|b:2\nw|rel(l)|b:3\n",
+        );
+        let mut found = race(1, 5, &[0, 4]);
+        found.locks_second = vec![LockId(0)];
+        assert_eq!(
+            of_race(&trace, &found),
+            "In the recorded run main wrote x at a:2, and w read it at b:2 4 events later. Only l kept them apart: main \
+             gave it back at a:4 before w took it at b:1. But w can run ahead: while main is held up in front of its \
+             access, l is free, and it need not wait for main to give it back. Then main stands at a:2, holding no locks, \
+             and w stands at b:2, holding l: each is about to make its access, and either may be first."
+        );
+        assert_eq!(acquired_at(&trace, EventId(5), LockId(0)), Some(EventId(4)));
+        assert_eq!(acquired_at(&trace, EventId(4), LockId(0)), None);
+    }
+
+    #[test]
+    fn two_accesses_that_nothing_orders_are_said_to_be_that() {
+        let trace = std_trace(
+            "main|fork(w)|\nmain|fork(v)|\nw|acq(l)|\nw|rel(l)|\nw|w(x)|w:1\nv|acq(l)|\nv|w(x)|v:1\nv|rel(l)|\n",
+        );
+        let text = of_race(&trace, &race(4, 6, &[0, 1, 2, 3, 5]));
+        assert!(text.contains("No lock, signal, atomic or join in between made v wait for w"), "{text}");
+    }
+
+    #[test]
+    fn of_a_chain_the_link_that_the_witness_breaks_is_named() {
+        // a gives l to b, b gives m to c; in the witness b stays behind, and c takes m before it.
+        let trace = std_trace(
+            "a|w(x)|a:1\na|acq(l)|\na|rel(l)|a:2\nb|acq(l)|b:1\nb|rel(l)|\nb|acq(m)|\nb|rel(m)|b:2\nc|acq(m)|c:1\nc|w(x)|c:2\n",
+        );
+        let all = chain(&trace, EventId(0), EventId(8)).unwrap();
+        let link = |gives, takes| Link { gives: EventId(gives), takes: EventId(takes) };
+        assert_eq!(all, [link(2, 3), link(6, 7)]);
+        assert_eq!(broken_link(&trace, &race(0, 8, &[7])), Some(link(6, 7)));
+        assert_eq!(broken_link(&trace, &race(0, 8, &[3, 4, 5, 6, 7])), Some(link(2, 3)));
+    }
+}
