@@ -10,6 +10,8 @@
 //! 5 data      n × (address, size, name)
 //! 6 threads   n × (thread, name)
 //! 7 sites     n × (location of the trace, n × (function, place))
+//! 8 layouts   types n × (size, 0 | 1 type of the elements | 2 + n, n × (name, offset, type)); variables n × (address,
+//!             type, name or nothing if that of block 5 is right)
 //! ```
 //!
 //! All numbers are LEB128. A *call* is a node of the tree of calls: its caller's node and the frame it was called from; 0
@@ -25,6 +27,7 @@ pub mod kind {
     pub const DATA: u8 = 5;
     pub const THREADS: u8 = 6;
     pub const SITES: u8 = 7;
+    pub const LAYOUTS: u8 = 8;
 }
 
 /// Appends a number.

@@ -8,6 +8,7 @@
 
 pub mod beside;
 mod hash;
+pub mod layout;
 pub mod recorded;
 pub mod recorder;
 pub mod replay;

@@ -1,6 +1,7 @@
 //! What a recording has beside its events, read again.
 
 use crate::beside::{Input, kind};
+use crate::layout::Layouts;
 use crate::wire::Segment;
 use snag_trace::snag_format::read_extras;
 use snag_trace::{EventId, ThreadId, Trace};
@@ -44,6 +45,8 @@ pub struct Recorded {
     turns: Vec<(u32, bool, u64)>,
     /// The functions at each location of the trace.
     sites: HashMap<u32, Vec<Frame>>,
+    /// What the variables of the program consist of.
+    layouts: Layouts,
 }
 
 impl Recorded {
@@ -136,6 +139,14 @@ impl Recorded {
                     self.sites.insert(location, frames);
                 }
             }
+            kind::LAYOUTS => {
+                self.layouts = Layouts::read(&mut input)?;
+                for (start, known) in self.layouts.variables.iter().filter(|(_, known)| !known.name.is_empty()) {
+                    if let Some((_, name)) = self.data.get_mut(start) {
+                        name.clone_from(&known.name);
+                    }
+                }
+            }
             _ => return None,
         }
         Some(())
@@ -200,6 +211,19 @@ impl Recorded {
     pub fn data(&self, address: u64) -> Option<(&str, u64)> {
         let (&start, (size, name)) = self.data.range(..=address).next_back()?;
         (address < start + size).then_some((name.as_str(), address - start))
+    }
+
+    /// What some bytes of a variable of the program are called: `pool.jobs[3].state`, or `pool[80..84]` where its type is
+    /// not known.
+    pub fn part(&self, address: u64, size: u64) -> Option<String> {
+        let (name, offset) = self.data(address)?;
+        if let Some(part) = self.layouts.path(address - offset, offset, size) {
+            return Some(format!("{name}{part}"));
+        }
+        match self.data_size(address) {
+            Some(whole) if (offset, size) == (0, whole) => Some(name.to_owned()),
+            _ => Some(format!("{name}[{offset}..{}]", offset + size)),
+        }
     }
 
     /// First byte of the variable of the program that holds an address.

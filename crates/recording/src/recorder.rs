@@ -145,6 +145,7 @@ impl Recorder {
         }
         let events = self.translator.count() as u64;
         output.end_block(&mut self.translator);
+        output.extra(self.translator.layouts());
         if events == 0 {
             let _ = std::fs::remove_file(path);
             return Err("the program ended before its first event".to_owned());

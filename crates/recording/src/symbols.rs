@@ -2,9 +2,10 @@
 //!
 //! Resolved once per address while the program runs, so that the trace can be read where the program is not.
 
+use crate::layout::Layouts;
 use addr2line::Loader;
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -45,6 +46,8 @@ struct Module {
     loader: Option<Option<Loader>>,
     /// Data symbols by address, once they were asked for.
     data: Option<Vec<(u64, u64, String)>>,
+    /// What its variables consist of, once that was asked for.
+    layouts: Option<Layouts>,
 }
 
 /// All that is mapped in the program.
@@ -78,7 +81,7 @@ impl Symbols {
             let known = self.modules.iter().position(|module| module.path == Path::new(path));
             let module = known.unwrap_or_else(|| {
                 let (bias, extent) = extent(Path::new(path), start, offset);
-                self.modules.push(Module { path: path.into(), bias, extent, loader: None, data: None });
+                self.modules.push(Module { path: path.into(), bias, extent, loader: None, data: None, layouts: None });
                 self.modules.len() - 1
             });
             self.mappings.push(Mapping { start, end, module });
@@ -152,6 +155,29 @@ impl Symbols {
 }
 
 impl Symbols {
+    /// What `size` bytes of a variable are called.
+    pub fn part(&mut self, address: u64, size: u64) -> Option<String> {
+        let variable = self.data(address)?;
+        let module = self.module_at(address)?;
+        let (path, bias) = (&module.path, module.bias);
+        let layouts = module.layouts.get_or_insert_with(|| Layouts::of_file(path));
+        let part = layouts.path(variable.address.wrapping_sub(bias), address - variable.address, size)?;
+        Some(variable.name + &part)
+    }
+
+    /// What the variables consist of that start at the given addresses.
+    pub fn layouts(&mut self, starts: &HashSet<u64>) -> Layouts {
+        let mut all = Layouts::default();
+        for module in &mut self.modules {
+            let (path, bias, extent) = (&module.path, module.bias, &module.extent);
+            if starts.iter().any(|start| extent.contains(start)) {
+                let layouts = module.layouts.get_or_insert_with(|| Layouts::of_file(path));
+                all.add(layouts, bias, |address| starts.contains(&address));
+            }
+        }
+        all
+    }
+
     /// The variables that have bytes in a range of addresses.
     pub fn data_in(&mut self, range: Range<u64>) -> Vec<Variable> {
         let mut all = Vec::new();

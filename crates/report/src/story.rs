@@ -90,24 +90,21 @@ fn kept_back(trace: &Trace, link: Link) -> String {
         Op::Acquire | Op::ReadAcquire | Op::WaitEnd => {
             let lock = crate::digest::takes(trace, takes).map_or("", |lock| trace.tables.lock_name(lock));
             let lock = words::clean(lock);
-            format!("Only {lock} kept them apart: {giver} gave it back at {given} before {taker} took it at {taken}.")
+            format!("{lock} kept them apart: {giver} gave it back at {given} before {taker} took it at {taken}.")
         }
         Op::AtomicRead | Op::Rmw => {
             let target = words::target(trace, takes);
             let target = words::clean(&target);
-            format!("Only {target} kept them apart: {giver} wrote it at {given} before {taker} read it at {taken}.")
+            format!("{target} kept them apart: {giver} wrote it at {given} before {taker} read it at {taken}.")
         }
         Op::SemWait => {
             let target = words::target(trace, takes);
             let target = words::clean(&target);
-            format!("Only {target} kept them apart: {giver} posted it at {given} before {taker} passed it at {taken}.")
+            format!("{target} kept them apart: {giver} posted it at {given} before {taker} passed it at {taken}.")
         }
         op => {
             let gave = trace.events.ops()[gives.index()].word();
-            format!(
-                "Only this kept them apart: {gave} in {giver} at {given} before {} in {taker} at {taken}.",
-                op.word()
-            )
+            format!("This kept them apart: {gave} in {giver} at {given} before {} in {taker} at {taken}.", op.word())
         }
     }
 }
@@ -282,7 +279,7 @@ mod tests {
         found.locks_second = vec![LockId(0)];
         assert_eq!(
             of_race(&trace, &found),
-            "In the recorded run main wrote x at a:2, and w read it at b:2 4 events later. Only l kept them apart: main \
+            "In the recorded run main wrote x at a:2, and w read it at b:2 4 events later. l kept them apart: main \
              gave it back at a:4 before w took it at b:1. But w can run ahead: while main is held up in front of its \
              access, l is free, and it need not wait for main to give it back. Then main stands at a:2, holding no locks, \
              and w stands at b:2, holding l: each is about to make its access, and either may be first."

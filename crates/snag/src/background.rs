@@ -17,14 +17,9 @@ impl Recording {
         let recorded = Recorded::read(path)?;
         for id in (0..trace.tables.variable_count()).map(VarId::new) {
             if let Variable::Range { address, size } = trace.tables.variable(id)
-                && let Some((name, offset)) = recorded.data(address)
+                && let Some(name) = recorded.part(address, size)
             {
-                let alias = match (offset, recorded.data_size(address)) {
-                    (0, Some(whole)) if whole == size => name.to_owned(),
-                    (0, _) => format!("{name}[0..{size}]"),
-                    _ => format!("{name}[{offset}..{}]", offset + size),
-                };
-                trace.tables.aliases.insert(id, alias);
+                trace.tables.aliases.insert(id, name);
             }
         }
         Some(Recording { recorded, cells: Cells::of(trace) })

@@ -80,8 +80,9 @@ fn without_places(text: &str) -> String {
             None if word.starts_with("0x") => "ADDRESS".to_owned(),
             None => word.to_owned(),
         });
+        // Where a paragraph breaks depends on the width of places.
         kept += &words.collect::<Vec<_>>().join(" ");
-        kept.push('\n');
+        kept.push(' ');
     }
     kept
 }

@@ -60,6 +60,14 @@ impl Translator {
         blocks
     }
 
+    /// What the variables of the program consist of that are near what the trace touches. Asked for when the program has
+    /// ended: debug information can be long.
+    pub fn layouts(&mut self) -> Vec<u8> {
+        let mut block = vec![kind::LAYOUTS];
+        self.symbols.layouts(&self.data).write(&mut block);
+        block
+    }
+
     /// Remembers the variables of the program in regions that the trace touches for the first time.
     #[cold]
     pub(super) fn name_data(&mut self) {

@@ -6,11 +6,15 @@ use crate::wire;
 use snag_trace::{BarrierId, CondId, LockId, MemoryOrder, Op, SemId, Space};
 
 impl Translator {
-    /// The name of an object at an address: its symbol if it is a variable of the program.
-    fn object_name(&mut self, what: &str, address: u64) -> String {
+    /// The name of an object of so many bytes at an address: what the source calls it if it is a variable of the program.
+    fn object_name(&mut self, what: &str, address: u64, size: u64) -> String {
         let name = match self.symbols.data(address) {
-            Some(variable) if variable.address == address => variable.name,
-            Some(variable) => format!("{}+{}", variable.name, address - variable.address),
+            Some(variable) if variable.address == address && variable.size <= size => variable.name,
+            Some(variable) => match self.symbols.part(address, size) {
+                Some(name) => name,
+                None if variable.address == address => variable.name,
+                None => format!("{}+{}", variable.name, address - variable.address),
+            },
             None => format!("{what} {address:#x}"),
         };
         self.objects.unique(name)
@@ -18,13 +22,14 @@ impl Translator {
 
     fn lock_of(&mut self, address: u64, lock_kind: u64) -> &mut Lock {
         if !self.objects.locks.contains_key(&address) {
-            let what = match lock_kind & !wire::lock::TRIED {
-                wire::lock::RWLOCK => "rwlock",
-                wire::lock::SPIN => "spin lock",
-                wire::lock::ANNOTATED => "lock",
-                _ => "mutex",
+            // The sizes are those of the C library.
+            let (what, size) = match lock_kind & !wire::lock::TRIED {
+                wire::lock::RWLOCK => ("rwlock", 56),
+                wire::lock::SPIN => ("spin lock", 4),
+                wire::lock::ANNOTATED => ("lock", u64::MAX),
+                _ => ("mutex", 40),
             };
-            let name = self.object_name(what, address);
+            let name = self.object_name(what, address, size);
             let id = LockId(self.tables.intern(Space::Lock, &name));
             self.objects.locks.insert(address, Lock { id, owner: None, readers: Vec::new() });
         }
@@ -83,7 +88,7 @@ impl Translator {
         if let Some(&id) = self.objects.conditions.get(&address) {
             return id;
         }
-        let name = self.object_name("condition", address);
+        let name = self.object_name("condition", address, 48);
         let id = CondId(self.tables.intern(Space::Condition, &name));
         self.objects.conditions.insert(address, id);
         id
@@ -135,7 +140,7 @@ impl Translator {
         if let Some(&(id, _)) = self.objects.semaphores.get(&address) {
             return id;
         }
-        let name = self.object_name("semaphore", address);
+        let name = self.object_name("semaphore", address, 32);
         let id = SemId(self.tables.intern(Space::Semaphore, &name));
         let count = count.min(i32::MAX as u64);
         self.objects.semaphores.insert(address, (id, count));
@@ -158,7 +163,7 @@ impl Translator {
         if let Some(&id) = self.objects.barriers.get(&address) {
             return id;
         }
-        let name = self.object_name("barrier", address);
+        let name = self.object_name("barrier", address, 32);
         let id = BarrierId(self.tables.intern(Space::Barrier, &name));
         self.objects.barriers.insert(address, id);
         id

@@ -4,6 +4,7 @@
 
 mod examples;
 mod replaying;
+mod reports;
 mod rust;
 mod sturdy;
 mod support;

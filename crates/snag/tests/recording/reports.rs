@@ -1,0 +1,34 @@
+//! What is said about races of recorded programs.
+
+use crate::sturdy::program;
+use crate::support::*;
+
+#[test]
+fn a_report_names_members_locks_creators_and_says_how_it_happens() {
+    let folder = Folder::new("members");
+    for (compiler, flags) in [("gcc", "-gdwarf-5"), ("gcc", "-gdwarf-4"), ("clang", "-g")] {
+        if !have(compiler) {
+            continue;
+        }
+        compile(compiler, &[flags, "-O0", "-fsanitize=thread"], &program("members.c"), &folder.path("program"));
+        let output = snag(&folder, &["run", "--keep", "run.snag", "--", "./program"]);
+        assert_eq!(output.status.code(), Some(1), "{}", complaint(&output));
+        let report = text(&output);
+        for expected in [
+            "data race on accounts[1].balance: ",
+            "data race on pool.jobs[3].state: ",
+            "data race on worker::calls: ",
+            "holding accounts[1].lock, taken by:\n      deposit at ",
+            "T1 was created by main:\n      start at ",
+            "How this race happens:\n    In the recorded run main wrote ",
+            "accounts[1].lock kept them apart: main gave it back at ",
+        ] {
+            let words = |text: &str| text.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(words(&report).contains(&words(expected)), "{compiler} {flags}: no '{expected}' in {report}");
+        }
+        let page = text(&snag(&folder, &["check", "--format", "html", "run.snag"]));
+        for expected in ["<pre>", "taken by:", "How this race happens: In the recorded run main"] {
+            assert!(page.contains(expected), "{compiler}: no '{expected}' in {page}");
+        }
+    }
+}
