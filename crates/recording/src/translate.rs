@@ -9,6 +9,7 @@ mod calls;
 mod heap;
 mod memory;
 mod objects;
+mod shadow;
 mod synchronisation;
 
 use crate::hash::BuildWordHasher;
@@ -17,6 +18,7 @@ use crate::wire::{self, op};
 use calls::Calls;
 use heap::Heap;
 use objects::Objects;
+use shadow::Shadow;
 use snag_trace::snag_format::RecordedEvent;
 use snag_trace::{LocId, MemoryOrder, Op, Space, Tables, ThreadId, VarId, Variable};
 use std::collections::{HashMap, HashSet};
@@ -29,6 +31,12 @@ pub struct Oddities {
     pub freed: u64,
     /// The first few of them.
     pub freed_at: Vec<String>,
+    /// Reads that found what no recorded write had left.
+    pub foreign: u64,
+    /// Those of them in memory that several threads have to do with.
+    pub foreign_shared: u64,
+    /// The first few of these.
+    pub foreign_at: Vec<String>,
     /// Locks given back by threads that did not hold them.
     pub foreign_unlocks: u64,
     /// Why the translation stopped, if it did.
@@ -48,6 +56,7 @@ pub struct Translator {
     calls: Calls,
     heap: Heap,
     objects: Objects,
+    shadow: Shadow,
     threads: Vec<ThreadState>,
     current: usize,
     /// Event of each notify, by its number less one.
@@ -101,6 +110,7 @@ impl Translator {
             calls: Calls::new(),
             heap: Heap::default(),
             objects: Objects::default(),
+            shadow: Shadow::new(),
             threads: Vec::new(),
             current: 0,
             notifies: Vec::new(),

@@ -2,8 +2,17 @@
 
 use super::Translator;
 use super::heap::Place;
+use super::shadow::Foreign;
 use crate::wire::{INLINE, op};
-use snag_trace::{MemoryOrder, Op};
+use snag_trace::tables::Object;
+use snag_trace::{BarrierId, CondId, LockId, MemoryOrder, Op, SemId, Space, ThreadId};
+
+/// What code that is not recorded is called in traces.
+pub const FOREIGN: &str = "code that is not instrumented";
+
+/// So often it is kept behind all that has synchronised. A program in which it happens more often would need too much memory:
+/// from then on it is kept behind the accesses to the same memory.
+const CAREFUL: u64 = 1000;
 
 impl Translator {
     #[inline]
@@ -14,12 +23,70 @@ impl Translator {
         }
         match place {
             Place::At(place, whole) if whole == size => {
+                let foreign = self.follow(op, place, size, value);
                 self.emit(op, place, size, 0, pc, value.map(|v| v as i64), None);
+                if foreign != Foreign::Nothing {
+                    self.foreign(foreign, place, size, pc);
+                }
             }
             // It reaches out of its block: the part inside, without a value.
-            Place::At(place, part) => self.emit(op, place, part, 0, pc, None, None),
+            Place::At(place, part) => {
+                self.follow(op, place, part, None);
+                self.emit(op, place, part, 0, pc, None, None);
+            }
             Place::Freed => self.freed(op, address, size, pc),
         }
+    }
+
+    /// Keeps track of what is in memory; what a read says about code that is not recorded.
+    #[inline]
+    fn follow(&mut self, op: Op, place: u64, size: u64, value: Option<u64>) -> Foreign {
+        match value.filter(|_| (1..=8).contains(&size)) {
+            Some(value) if op == Op::Write => self.shadow.write(self.current, place, size, value),
+            Some(value) => return self.shadow.read(self.current, place, size, value),
+            None => {
+                if op == Op::Write {
+                    self.shadow.forget(place, size);
+                }
+                self.shadow.touch(self.current, place, size);
+            }
+        }
+        Foreign::Nothing
+    }
+
+    /// Says that code that is not recorded has written what was read: a missing method after the read. (Before it, no race
+    /// with the read could be predicted, although what the accesses of a race find does not matter.)
+    ///
+    /// If other threads have to do with the memory, nobody knows who has changed it. Whoever it was has handed it over by
+    /// something that synchronises, or it is a race; so what was read must stay behind all that has synchronised before.
+    /// Memory that is the thread's own was changed by what it has called: the method orders nothing, and is there to be seen.
+    #[cold]
+    fn foreign(&mut self, foreign: Foreign, place: u64, size: u64, pc: u64) {
+        self.oddities.foreign += 1;
+        let mut reached = Vec::new();
+        if foreign == Foreign::Shared {
+            self.oddities.foreign_shared += 1;
+            if self.oddities.foreign_at.len() < 3 {
+                let location = self.location(pc);
+                let thread = self.thread(self.current);
+                let thread = self.tables.thread_name(thread);
+                let text = format!("{size} bytes read by {thread} at {}", self.tables.location_name(location));
+                self.oddities.foreign_at.push(text);
+            }
+            reached.push(Object::Variable(self.tables.variable_range(place, size)));
+            if self.oddities.foreign_shared <= CAREFUL {
+                let count = |space| self.tables.names(space).len() as u32;
+                reached.extend((0..count(Space::Lock)).map(|lock| Object::Lock(LockId(lock))));
+                reached.extend((0..count(Space::Thread)).map(|thread| Object::Thread(ThreadId(thread))));
+                reached.extend((0..count(Space::Condition)).map(|condition| Object::Condition(CondId(condition))));
+                reached.extend((0..count(Space::Semaphore)).map(|semaphore| Object::Semaphore(SemId(semaphore))));
+                reached.extend((0..count(Space::Barrier)).map(|barrier| Object::Barrier(BarrierId(barrier))));
+            }
+        }
+        let reach = self.tables.reach(reached);
+        let method = self.tables.intern(Space::Method, FOREIGN);
+        self.plain(Op::MethodBegin, method, reach.0, pc);
+        self.plain(Op::MethodEnd, method, 0, pc);
     }
 
     fn freed(&mut self, op: Op, address: u64, size: u64, pc: u64) {
@@ -66,7 +133,22 @@ impl Translator {
         // Those of sixteen bytes come without a value.
         let known = size <= 8;
         let written = (op == Op::Rmw && known).then_some(written as i64);
+        let value_then = known.then_some(value);
+        let foreign = match op {
+            Op::AtomicWrite => self.follow(Op::Write, place, size, value_then),
+            _ => self.follow(Op::Read, place, size, value_then),
+        };
+        // What an rmw leaves is known: what it found was written before.
+        if op == Op::Rmw {
+            if foreign != Foreign::Nothing {
+                self.foreign(foreign, place, size, pc);
+            }
+            self.follow(Op::Write, place, size, written.map(|value| value as u64));
+        }
         self.emit(op, place, size, order as u32, pc, known.then_some(value as i64), written);
+        if op != Op::Rmw && foreign != Foreign::Nothing {
+            self.foreign(foreign, place, size, pc);
+        }
     }
 
     /// A range with its contents becomes accesses of at most eight bytes; a longer one is one access without a value.
@@ -77,6 +159,7 @@ impl Translator {
             while done < length {
                 match self.heap.place(address + done, length - done) {
                     Place::At(place, part) => {
+                        self.follow(op, place, part, None);
                         self.emit(op, place, part, 0, pc, None, None);
                         done += part.max(1);
                     }
@@ -103,12 +186,14 @@ impl Translator {
 
     pub(super) fn alloc(&mut self, address: u64, size: u64, mapped: bool, pc: u64) {
         let (place, size) = self.heap.alloc(address, size, mapped);
+        self.shadow.renew(place, size);
         self.emit(Op::Alloc, place, size, 0, pc, None, None);
     }
 
     pub(super) fn free(&mut self, address: u64, pc: u64) {
         if let Some((place, size)) = self.heap.free(address) {
             self.objects.forget(address, size);
+            self.shadow.renew(place, size);
             self.emit(Op::Free, place, size, 0, pc, None, None);
         }
     }

@@ -82,6 +82,17 @@ pub fn record(context: &Context, command: &[OsString], settings: Settings, path:
             odd.freed_at.join("; ")
         ));
     }
+    if odd.foreign_shared > 0 {
+        let more = if odd.foreign_shared as usize > odd.foreign_at.len() { ", …" } else { "" };
+        context.note(&format!(
+            "{} reads found that code that is not instrumented had changed memory of several threads: {}{more}",
+            odd.foreign_shared,
+            odd.foreign_at.join("; ")
+        ));
+    }
+    if odd.foreign > 0 {
+        context.detail(&format!("{} reads found what code that is not instrumented had written", odd.foreign));
+    }
     if odd.foreign_unlocks > 0 {
         context.warn(&format!("locks were given back {} times by threads that did not hold them", odd.foreign_unlocks));
     }

@@ -127,6 +127,84 @@ impl Memory {
     }
 }
 
+/// Every read finds what was last written, what was there at first, or something that the trace says was written by code that
+/// is not instrumented: in the event after it, or for an update before it. How often it says so.
+pub fn explained(trace: &snag_trace::Trace) -> usize {
+    let mut memory = Memory::default();
+    let mut told = 0;
+    let says = |index: usize, thread| {
+        let there = index < trace.len() && trace.events.ops()[index] == Op::MethodBegin;
+        there && trace.events.threads()[index] == thread
+    };
+    for (index, event) in trace.events.iter().enumerate() {
+        if !event.op.touches_memory() {
+            continue;
+        }
+        let Variable::Range { address, size } = trace.tables.variable(VarId(event.target)) else { continue };
+        if matches!(event.op, Op::Alloc | Op::Free) {
+            memory.write(address, size, None);
+            continue;
+        }
+        if let Some(value) = event.value.filter(|_| event.op.reads())
+            && !memory.explains(address, size, value)
+        {
+            let told_before = event.op == Op::Rmw && index >= 2 && says(index - 2, event.thread);
+            assert!(told_before || says(index + 1, event.thread), "event {index} reads what nobody wrote");
+            memory.write(address, size, Some(value));
+            told += 1;
+        }
+        if event.op.writes() {
+            memory.write(address, size, event.value_written());
+        }
+    }
+    told
+}
+
+#[test]
+fn what_code_that_is_not_instrumented_writes_is_told_and_gives_no_false_races() {
+    let folder = Folder::new("foreign");
+    for (compiler, flags) in [("gcc", "-O0"), ("gcc", "-O2"), ("clang", "-O1")] {
+        if !have(compiler) {
+            continue;
+        }
+        compile(compiler, &["-g", "-w", flags, "-fsanitize=thread"], &program("foreign.c"), &folder.path("program"));
+        for looks in [
+            &["record", "-o", "run.snag", "--", "./program"][..],
+            &["record", "-o", "run.snag", "--", "./program", "looks"],
+        ] {
+            let output = snag(&folder, looks);
+            assert_eq!((output.status.code(), text(&output).as_str()), (Some(0), "6\n"), "{}", complaint(&output));
+            assert!(
+                complaint(&output).contains("reads found that code that is not instrumented had changed memory of")
+            );
+            let (trace, _) = snag_trace::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap();
+            assert!(explained(&trace) >= 1, "{compiler} {flags} {looks:?}");
+            let checked = snag(&folder, &["check", "run.snag"]);
+            assert_eq!(checked.status.code(), Some(0), "{compiler} {flags} {looks:?}: {}", text(&checked));
+        }
+    }
+}
+
+#[test]
+fn every_read_of_every_program_is_explained() {
+    let folder = Folder::new("explained");
+    for (compiler, name) in [
+        ("gcc", "every_primitive.c"),
+        ("gcc", "posix.c"),
+        ("gcc", "texts.c"),
+        ("gcc", "members.c"),
+        ("g++", "lifetimes.cpp"),
+        ("g++", "initialisation.cpp"),
+    ] {
+        compile(compiler, &["-g", "-w", "-O1", "-fsanitize=thread"], &program(name), &folder.path("program"));
+        let arguments = ["record", "-o", "run.snag", "--seed", "3", "--quantum", "20", "--", "./program"];
+        let output = snag(&folder, &arguments);
+        assert_eq!(output.status.code(), Some(0), "{name}: {}", complaint(&output));
+        let (trace, _) = snag_trace::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap();
+        explained(&trace);
+    }
+}
+
 #[test]
 fn every_value_of_a_racy_program_is_right() {
     let folder = Folder::new("values");
