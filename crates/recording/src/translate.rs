@@ -95,6 +95,9 @@ const CACHE: usize = 1 << 14;
 /// So many events are handed over at once: few enough to stay in the processor's cache.
 const BATCH: usize = 1 << 10;
 
+/// So many words ahead memory is fetched: some records.
+const AHEAD: usize = 18;
+
 fn slot(key: u64) -> usize {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - CACHE.trailing_zeros())) as usize
 }
@@ -138,6 +141,12 @@ impl Translator {
             let next = at + length;
             if next > words.len() || cut && words.get(next).is_none_or(|&word| word == 0) {
                 break;
+            }
+            // Mostly there is a plain access so far ahead; if not, nothing is lost.
+            if let Some(&[first, address]) = words.get(at + AHEAD..at + AHEAD + 2)
+                && matches!(first as u8, op::READ | op::WRITE)
+            {
+                self.shadow.fetch(self.heap.guess(address));
             }
             self.record(&words[at..next]);
             if self.events.len() >= BATCH {

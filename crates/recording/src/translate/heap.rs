@@ -67,7 +67,7 @@ struct Found {
     region: u32,
     /// How much numbered memory reaches into it.
     numbered: u32,
-    /// The first of it.
+    /// One of them: the first, or the one that was asked for last.
     first: Numbered,
 }
 
@@ -209,12 +209,25 @@ impl Heap {
         Some((address, size))
     }
 
+    /// Where an access probably lies, for those who want to be early.
+    #[inline(always)]
+    pub fn guess(&self, address: u64) -> u64 {
+        let number = address / REGION;
+        match self.recent.get(number as usize % RECENT) {
+            Some(found) if found.number == number && found.numbered > 0 => match found.first.at(address, 1) {
+                Some(Place::At(place, _)) => place,
+                _ => address,
+            },
+            _ => address,
+        }
+    }
+
     /// Where an access lies. The common cases look at one or two granules of one region.
     #[inline]
     pub fn place(&mut self, address: u64, size: u64) -> Place {
         let found = self.region(address / REGION);
         let offset = address % REGION;
-        if found.numbered == 1
+        if found.numbered > 0
             && let Some(place) = found.first.at(address, size)
         {
             return place;
@@ -233,7 +246,14 @@ impl Heap {
 
     fn look(&mut self, address: u64, size: u64) -> Place {
         let at = self.numbered.partition_point(|memory| memory.end() <= address);
-        if let Some(place) = self.numbered.get(at).and_then(|memory| memory.at(address, size)) {
+        if let Some(&memory) = self.numbered.get(at)
+            && let Some(place) = memory.at(address, size)
+        {
+            let number = address / REGION;
+            if let Some(recent) = self.recent.get_mut(number as usize % RECENT).filter(|recent| recent.number == number)
+            {
+                recent.first = memory;
+            }
             return place;
         }
         let freed = self.state(address) == FREED;

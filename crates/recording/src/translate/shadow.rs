@@ -75,6 +75,21 @@ impl Shadow {
         index
     }
 
+    /// Has what is known about an address fetched into the processor's cache: it is the one thing here that is as large as
+    /// the memory of the program.
+    #[inline(always)]
+    pub fn fetch(&self, address: u64) {
+        let number = address / REGION;
+        let (known, index) = self.recent[number as usize % RECENT];
+        if known == number {
+            let region = &self.regions[index as usize];
+            let offset = (address % REGION) as usize;
+            prefetch(&region.bytes[offset]);
+            prefetch(&region.known[offset / 8]);
+            prefetch(&region.touched[offset / 8]);
+        }
+    }
+
     /// A thread reads up to eight bytes and finds a value, which is known from now on.
     #[inline]
     pub fn read(&mut self, thread: usize, address: u64, size: u64, value: u64) -> Foreign {
@@ -170,6 +185,18 @@ impl Shadow {
             at = to;
         }
     }
+}
+
+#[inline(always)]
+fn prefetch<T>(place: &T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: fetching does nothing but that.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
 }
 
 /// The mark of a thread.

@@ -1,9 +1,8 @@
 //! Rust programs, built with the compiler that built the tests and the standard library that came with it: its locks,
 //! channels and threads are seen, though it is not instrumented.
 
-use crate::sturdy::{Memory, program};
+use crate::sturdy::{explained, program};
 use crate::support::*;
-use snag_trace::{Op, VarId, Variable};
 use std::path::Path;
 use std::process::Command;
 
@@ -34,35 +33,6 @@ fn rustc(source: &Path, flags: &[&str], program: &Path) -> bool {
     true
 }
 
-/// Every read of a recording sees what was written last, or what was there before anything was written.
-fn every_read_is_explained(trace: &Path) {
-    let (trace, _) = snag_trace::open(trace, None).unwrap().read_all().unwrap();
-    let mut memory = Memory::default();
-    for (at, event) in trace.events.iter().enumerate().filter(|(_, event)| event.op.touches_memory()) {
-        let Variable::Range { address, size } = trace.tables.variable(VarId(event.target)) else { continue };
-        if matches!(event.op, Op::Alloc | Op::Free) {
-            memory.write(address, size, None);
-            continue;
-        }
-        // Longer ones are recorded without their contents.
-        if event.op.reads()
-            && size <= 8
-            && let Some(value) = event.value
-        {
-            let atomic = matches!(event.op, Op::AtomicRead | Op::Rmw);
-            let explained = memory.explains(address, size, value);
-            // What the uninstrumented library writes with plain instructions stays unseen; its atomics do not.
-            assert!(explained || !atomic, "event {at}: an atomic read of {address:#x} sees what nobody wrote");
-            if !explained {
-                memory.write(address, size, Some(value));
-            }
-        }
-        if event.op.writes() {
-            memory.write(address, size, event.value_written());
-        }
-    }
-}
-
 fn is_free_of_races(name: &str, says: &str, seeds: std::ops::Range<u64>) {
     for optimisation in ["0", "3"] {
         let folder = Folder::new(&format!("rust-{name}-{optimisation}"));
@@ -75,7 +45,8 @@ fn is_free_of_races(name: &str, says: &str, seeds: std::ops::Range<u64>) {
             let arguments = ["record", "-o", "run.snag", "--seed", &seed, "--quantum", &quantum, "--", "./program"];
             let output = snag(&folder, &arguments);
             assert_eq!(text(&output), says, "{name} -O{optimisation}, seed {seed}: {}", complaint(&output));
-            every_read_is_explained(&folder.path("run.snag"));
+            let (trace, _) = snag_trace::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap();
+            explained(&trace);
             let checked = snag(&folder, &["check", "run.snag"]);
             assert_eq!(checked.status.code(), Some(0), "{name} -O{optimisation}, seed {seed}: {}", text(&checked));
         }

@@ -145,7 +145,8 @@ pub fn explained(trace: &snag_trace::Trace) -> usize {
             memory.write(address, size, None);
             continue;
         }
-        if let Some(value) = event.value.filter(|_| event.op.reads())
+        // Longer ones are recorded without their contents.
+        if let Some(value) = event.value.filter(|_| event.op.reads() && size <= 8)
             && !memory.explains(address, size, value)
         {
             let told_before = event.op == Op::Rmw && index >= 2 && says(index - 2, event.thread);

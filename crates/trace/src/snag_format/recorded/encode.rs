@@ -23,16 +23,16 @@ struct Site {
     aux: u32,
 }
 
-/// What a site is found by: location, operation, size if it is small, hint.
-type Key = (LocId, Op, u8, u16);
+/// What a site is found by, in one word: location, hint, operation plus one, size if it is small. Never zero.
+type Key = u64;
 
 /// Writes blocks; keeps its memory from one to the next.
 pub(in crate::snag_format) struct Encoder {
     guess: Guess,
     streams: [Vec<u8>; STREAMS],
     sites: Vec<Site>,
-    /// Number and key of sites by a hash of the key. A site that is not found again is declared again.
-    found: Vec<Option<(Key, u16)>>,
+    /// Keys of sites by a hash, 0 for none, and their numbers. A site that is not found again is declared again.
+    found: Vec<(Key, u16)>,
     /// Location of the site declared last.
     location: LocId,
     /// Thread of the last events, and how many they are.
@@ -46,7 +46,7 @@ impl Encoder {
             guess: Guess::new(),
             streams: Default::default(),
             sites: Vec::new(),
-            found: vec![None; FOUND],
+            found: vec![(0, 0); FOUND],
             location: LocId::NONE,
             run: (ThreadId(0), 0),
         }
@@ -85,7 +85,7 @@ impl Encoder {
         self.streams.iter().for_each(|stream| out.extend_from_slice(stream));
         self.guess.reset();
         self.sites.clear();
-        self.found.fill(None);
+        self.found.fill((0, 0));
         self.streams.iter_mut().for_each(Vec::clear);
         self.location = LocId::NONE;
     }
@@ -94,23 +94,23 @@ impl Encoder {
     #[inline]
     fn site(&mut self, event: &RecordedEvent) -> (u16, bool) {
         let size = if event.size <= SMALL { event.size as u8 } else { u8::MAX };
-        let key = (event.location, event.op, size, event.hint);
-        let word = (event.location.0 as u64) << 32 | (event.hint as u64) << 16 | (event.op as u64) << 8 | size as u64;
-        let slot = (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - FOUND.trailing_zeros())) as usize;
+        let op = event.op as u64 + 1;
+        let key = (event.location.0 as u64) << 32 | (event.hint as u64) << 16 | op << 8 | size as u64;
+        let slot = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - FOUND.trailing_zeros())) as usize;
         let mut free = slot;
         for at in slot..slot + WAYS {
-            match &self.found[at % FOUND] {
-                Some((known, site)) if *known == key => return (*site, true),
-                Some(_) => {}
-                None => {
-                    free = at % FOUND;
-                    break;
-                }
+            let (known, site) = self.found[at % FOUND];
+            if known == key {
+                return (site, true);
+            }
+            if known == 0 {
+                free = at % FOUND;
+                break;
             }
         }
         let site = self.sites.len() as u16;
         self.sites.push(Site { size: event.size, aux: event.aux });
-        self.found[free] = Some((key, site));
+        self.found[free] = (key, site);
         (site, false)
     }
 
