@@ -11,6 +11,21 @@ pub struct Frame {
     pub place: String,
 }
 
+impl Frame {
+    /// Whether it belongs to the program itself, not to a library of its language.
+    pub fn is_own(&self) -> bool {
+        !self.place.starts_with("library/") && !self.place.starts_with("/usr/include/")
+    }
+
+    /// Those that belong to the program itself; all if there are none.
+    pub fn own(frames: Vec<Frame>) -> Vec<Frame> {
+        match frames.iter().any(Frame::is_own) {
+            true => frames.into_iter().filter(Frame::is_own).collect(),
+            false => frames,
+        }
+    }
+}
+
 /// Answers questions about events and threads.
 pub trait Background {
     /// The functions that the event's thread was in, innermost first; empty if unknown.

@@ -63,7 +63,7 @@ pub(crate) fn surroundings(trace: &Trace, background: &dyn Background, race: &Ra
         for &lock in locks {
             let Some(acquire) = story::acquired_at(trace, event, lock) else { continue };
             lines.push(format!("holding {}, taken by:", words::clean(trace.tables.lock_name(lock))));
-            lines.extend(background.stack(trace, acquire).iter().map(function));
+            lines.extend(Frame::own(background.stack(trace, acquire)).iter().map(function));
         }
         all.push(lines);
     }

@@ -27,9 +27,8 @@ impl Recording {
 
     /// Where the program itself was at an event, not a library of its language.
     fn place(&self, trace: &Trace, event: EventId) -> String {
-        let stack = self.stack(trace, event).into_iter().map(|frame| frame.place);
-        let own = |place: &String| !place.starts_with("library/") && !place.starts_with("/usr/include/");
-        stack.into_iter().find(own).unwrap_or_else(|| trace.location_of(event).to_owned())
+        let own = self.stack(trace, event).into_iter().find(Frame::is_own);
+        own.map_or_else(|| trace.location_of(event).to_owned(), |frame| frame.place)
     }
 }
 
@@ -79,7 +78,7 @@ impl Background for Recording {
             trace.tables.thread_name(thread),
             trace.tables.thread_name(trace.thread_of(fork)),
         );
-        match self.stack(trace, fork) {
+        match Frame::own(self.stack(trace, fork)) {
             stack if stack.len() > 1 => Some((format!("{created}:"), stack)),
             _ => Some((format!("{created} at {}", self.place(trace, fork)), Vec::new())),
         }

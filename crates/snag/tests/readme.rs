@@ -104,7 +104,8 @@ fn the_guide_shows_what_the_program_prints() {
     for block in blocks(&file("GUIDE.md")) {
         for step in format!("\n{block}").split("\n$ ").skip(1) {
             let (command, shown) = step.split_once('\n').unwrap_or((step, ""));
-            let elsewhere = ["|", ">", " -o ", ".supp", ".snag", ".json", " compare ", " convert ", " generate "];
+            let elsewhere =
+                ["|", ">", "/tmp/", " -o ", ".supp", ".snag", ".json", " compare ", " convert ", " generate "];
             let Some(arguments) = command.strip_prefix("snag ") else { continue };
             if elsewhere.iter().any(|word| command.contains(word)) {
                 continue;
@@ -115,6 +116,32 @@ fn the_guide_shows_what_the_program_prints() {
         }
     }
     assert!(tried >= 5, "only {tried} commands were tried");
+}
+
+/// The commands of the guide that compile a C program and record it, in a folder of their own instead of /tmp.
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn the_guide_records_what_it_shows() {
+    let folder = std::env::temp_dir().join(format!("snag-guide-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let block = blocks(&file("GUIDE.md")).into_iter().find(|block| block.starts_with("$ gcc ")).expect("a block");
+    for step in format!("\n{block}").split("\n$ ").skip(1) {
+        let (command, shown) = step.split_once('\n').unwrap_or((step, ""));
+        let command = command.replace("/tmp/", &format!("{}/", folder.display()));
+        let command = match command.strip_prefix("snag ") {
+            Some(arguments) => format!("'{}' -q {arguments}", env!("CARGO_BIN_EXE_snag")),
+            None => command,
+        };
+        let mut shell = Command::new("sh");
+        let shell = shell.args(["-c", &command]).current_dir(root()).env("LC_ALL", "C.UTF-8").env_remove("COLUMNS");
+        let output = shell.stdin(Stdio::null()).output().expect("a shell");
+        let printed = String::from_utf8(output.stdout).expect("output is text");
+        // Without the summary of the engines: that says how long they took.
+        let shown: String =
+            shown.lines().filter(|line| !line.contains(" threads, ")).map(|l| format!("{l}\n")).collect();
+        assert_eq!(without_places(&shown).trim_end(), without_places(&printed).trim_end(), "{command}");
+    }
+    let _ = std::fs::remove_dir_all(&folder);
 }
 
 #[test]

@@ -67,8 +67,7 @@ impl Shadow {
     fn find(&mut self, number: u64) -> u32 {
         let regions = &mut self.regions;
         let index = *self.found.entry(number).or_insert_with(|| {
-            // SAFETY: bytes that are zero are a region.
-            regions.push(unsafe { Box::<Region>::new_zeroed().assume_init() });
+            regions.push(Region::new());
             regions.len() as u32 - 1
         });
         self.recent[number as usize % RECENT] = (number, index);
@@ -207,6 +206,19 @@ fn own(thread: usize) -> u16 {
 }
 
 impl Region {
+    /// Nothing is known. Made where it stays: it is too large for a stack.
+    fn new() -> Box<Region> {
+        let layout = std::alloc::Layout::new::<Region>();
+        // SAFETY: the layout has a size; memory of zeros is a region, and the box is its only owner.
+        unsafe {
+            let region = std::alloc::alloc_zeroed(layout).cast::<Region>();
+            if region.is_null() {
+                std::alloc::handle_alloc_error(layout);
+            }
+            Box::from_raw(region)
+        }
+    }
+
     /// Whether an access of the thread changes nothing about who has touched what.
     #[inline(always)]
     fn is_settled(&self, offset: usize, size: u64, thread: usize) -> bool {

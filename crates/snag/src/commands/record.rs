@@ -84,7 +84,7 @@ pub fn record(context: &Context, command: &[OsString], settings: Settings, path:
     }
     if odd.foreign_shared > 0 {
         let more = if odd.foreign_shared as usize > odd.foreign_at.len() { ", …" } else { "" };
-        context.note(&format!(
+        context.detail(&format!(
             "{} reads found that code that is not instrumented had changed memory of several threads: {}{more}",
             odd.foreign_shared,
             odd.foreign_at.join("; ")

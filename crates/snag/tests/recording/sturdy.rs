@@ -170,8 +170,8 @@ fn what_code_that_is_not_instrumented_writes_is_told_and_gives_no_false_races() 
         }
         compile(compiler, &["-g", "-w", flags, "-fsanitize=thread"], &program("foreign.c"), &folder.path("program"));
         for looks in [
-            &["record", "-o", "run.snag", "--", "./program"][..],
-            &["record", "-o", "run.snag", "--", "./program", "looks"],
+            &["-v", "record", "-o", "run.snag", "--", "./program"][..],
+            &["-v", "record", "-o", "run.snag", "--", "./program", "looks"],
         ] {
             let output = snag(&folder, looks);
             assert_eq!((output.status.code(), text(&output).as_str()), (Some(0), "6\n"), "{}", complaint(&output));
