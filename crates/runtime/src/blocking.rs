@@ -5,27 +5,28 @@
 
 use crate::c::{self, Pointer, Timespec, number};
 use crate::memory::Global;
-use crate::real;
 use crate::record::{put_range, put3};
 use crate::thread::{self, inside};
 use crate::token::{acquire, enter, is_on, release, step, yield_now};
 use crate::wire::{head, op};
+use crate::{real, stubs};
 use core::ffi::{c_int, c_long, c_uint, c_ulong};
 
 /// Lets go of the token around a call.
 pub fn around<R>(call: impl FnOnce() -> R) -> R {
-    around_with(|| (), call, |_| ())
+    around_with(0, || (), call, |_| ())
 }
 
 /// The same, with events before and after.
 #[inline]
-fn around_with<R>(before: impl FnOnce(), call: impl FnOnce() -> R, after: impl FnOnce(&R)) -> R {
+fn around_with<R>(pc: usize, before: impl FnOnce(), call: impl FnOnce() -> R, after: impl FnOnce(&R)) -> R {
     let thread = thread::current();
     if !is_on() || thread.is_null() || unsafe { (*thread).inside } != 0 || !enter(thread) {
         return call();
     }
     let error = c::errno();
     inside(thread, || {
+        unsafe { (*thread).call_pc = pc };
         before();
         release(thread);
         unsafe { (*thread).in_call = true };
@@ -36,6 +37,8 @@ fn around_with<R>(before: impl FnOnce(), call: impl FnOnce() -> R, after: impl F
         if is_on() {
             acquire(thread);
             if is_on() {
+                // A signal handler may have made calls of its own.
+                unsafe { (*thread).call_pc = pc };
                 step(thread);
                 after(&result);
             }
@@ -43,6 +46,11 @@ fn around_with<R>(before: impl FnOnce(), call: impl FnOnce() -> R, after: impl F
         c::set_errno(error);
         result
     })
+}
+
+/// Where the call was made from that the thread is in.
+fn call_pc() -> usize {
+    unsafe { (*thread::current()).call_pc }
 }
 
 // What descriptors synchronise through: those of one pipe or pair through the same object, all sockets through one,
@@ -69,22 +77,22 @@ fn object(descriptor: c_int) -> u64 {
 }
 
 fn gives(descriptor: c_int) {
-    put3(head(op::SYNC_RELEASE, 0, 0), object(descriptor), 0);
+    put3(head(op::SYNC_RELEASE, 0, call_pc()), object(descriptor), 0);
 }
 
 fn takes(descriptor: c_int) {
-    put3(head(op::SYNC_ACQUIRE, 0, 0), object(descriptor), 0);
+    put3(head(op::SYNC_ACQUIRE, 0, call_pc()), object(descriptor), 0);
 }
 
-fn writes(at: Pointer, length: usize, pc: usize) {
+fn writes(at: Pointer, length: usize) {
     if length > 0 && !at.is_null() {
-        put_range(op::RANGE_WRITE, pc, at as usize, length);
+        put_range(op::RANGE_WRITE, call_pc(), at as usize, length);
     }
 }
 
-fn reads(at: Pointer, length: usize, pc: usize) {
+fn reads(at: Pointer, length: usize) {
     if length > 0 && !at.is_null() {
-        put_range(op::RANGE_READ, pc, at as usize, length);
+        put_range(op::RANGE_READ, call_pc(), at as usize, length);
     }
 }
 
@@ -95,27 +103,32 @@ struct Piece {
     length: usize,
 }
 
-fn vector(pieces: Pointer, count: c_int, total: isize, pc: usize, each: fn(Pointer, usize, usize)) {
+fn vector(pieces: Pointer, count: c_int, total: isize, each: fn(Pointer, usize)) {
     let mut left = total.max(0) as usize;
     for i in 0..count.max(0) as usize {
         let piece = unsafe { *(pieces as *const Piece).add(i) };
         let length = piece.length.min(left);
-        each(piece.at, length, pc);
+        each(piece.at, length);
         left -= length;
     }
 }
 
+/// Each call comes with a register that is free when it is called, for the place it is called from; those that need all
+/// of them have no place.
 macro_rules! calls {
-    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;
+    ($($name:ident $register:literal [$($pc:ident)?] ($($argument:ident: $type:ty),*) -> $result:ty;
        $before:expr; |$answer:ident| $after:expr;)*) => {$(
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($argument: $type),*) -> $result {
-            around_with(
-                || $before,
-                || unsafe { real!($name, fn($($type),*) -> $result)($($argument),*) },
-                |$answer| $after,
-            )
-        }
+        const _: () = {
+            unsafe extern "C" fn recorded($($argument: $type,)* $($pc: usize)?) -> $result {
+                around_with(
+                    0 $(+ $pc)?,
+                    || $before,
+                    || unsafe { real!($name, fn($($type),*) -> $result)($($argument),*) },
+                    |$answer| $after,
+                )
+            }
+            stubs! { $name $register recorded; }
+        };
     )*};
 }
 
@@ -124,65 +137,65 @@ fn length(count: isize) -> usize {
 }
 
 calls! {
-    read(fd: c_int, to: Pointer, n: usize) -> isize; (); |r| { takes(fd); writes(to, length(*r), 0) };
-    __read_chk(fd: c_int, to: Pointer, n: usize, m: usize) -> isize; (); |r| { takes(fd); writes(to, length(*r), 0) };
-    pread(fd: c_int, to: Pointer, n: usize, at: i64) -> isize; (); |r| { takes(fd); writes(to, length(*r), 0) };
-    pread64(fd: c_int, to: Pointer, n: usize, at: i64) -> isize; (); |r| { takes(fd); writes(to, length(*r), 0) };
-    readv(fd: c_int, to: Pointer, n: c_int) -> isize; (); |r| { takes(fd); vector(to, n, *r, 0, writes) };
-    recv(fd: c_int, to: Pointer, n: usize, f: c_int) -> isize; (); |r| { takes(fd); writes(to, length(*r), 0) };
-    recvfrom(fd: c_int, to: Pointer, n: usize, f: c_int, a: Pointer, l: Pointer) -> isize; ();
-        |r| { takes(fd); writes(to, length(*r), 0) };
-    recvmsg(fd: c_int, m: Pointer, f: c_int) -> isize; (); |_r| takes(fd);
-    write(fd: c_int, from: Pointer, n: usize) -> isize; { reads(from, n, 0); gives(fd) }; |_r| ();
-    pwrite(fd: c_int, from: Pointer, n: usize, at: i64) -> isize; { reads(from, n, 0); gives(fd) }; |_r| ();
-    pwrite64(fd: c_int, from: Pointer, n: usize, at: i64) -> isize; { reads(from, n, 0); gives(fd) }; |_r| ();
-    writev(fd: c_int, from: Pointer, n: c_int) -> isize; { vector(from, n, isize::MAX, 0, reads); gives(fd) }; |_r| ();
-    send(fd: c_int, from: Pointer, n: usize, f: c_int) -> isize; { reads(from, n, 0); gives(fd) }; |_r| ();
-    sendto(fd: c_int, from: Pointer, n: usize, f: c_int, a: Pointer, l: c_uint) -> isize;
-        { reads(from, n, 0); gives(fd) }; |_r| ();
-    sendmsg(fd: c_int, m: Pointer, f: c_int) -> isize; gives(fd); |_r| ();
-    accept(fd: c_int, a: Pointer, l: Pointer) -> c_int; (); |r| { set_object(*r, SOCKETS); takes(*r) };
-    accept4(fd: c_int, a: Pointer, l: Pointer, f: c_int) -> c_int; (); |r| { set_object(*r, SOCKETS); takes(*r) };
-    connect(fd: c_int, a: Pointer, l: c_uint) -> c_int; gives(fd); |_r| ();
-    poll(f: Pointer, n: c_ulong, t: c_int) -> c_int; (); |_r| writes(f, n as usize * 8, 0);
-    ppoll(f: Pointer, n: c_ulong, t: Pointer, s: Pointer) -> c_int; (); |_r| writes(f, n as usize * 8, 0);
-    select(n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer) -> c_int; (); |_r| ();
-    pselect(n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer, s: Pointer) -> c_int; (); |_r| ();
-    epoll_wait(fd: c_int, to: Pointer, n: c_int, t: c_int) -> c_int; ();
-        |r| { takes(fd); writes(to, 12 * (*r).max(0) as usize, 0) };
-    epoll_pwait(fd: c_int, to: Pointer, n: c_int, t: c_int, s: Pointer) -> c_int; ();
-        |r| { takes(fd); writes(to, 12 * (*r).max(0) as usize, 0) };
-    epoll_ctl(fd: c_int, o: c_int, of: c_int, e: Pointer) -> c_int; gives(fd); |_r| ();
-    nanosleep(t: *const Timespec, l: Pointer) -> c_int; (); |_r| ();
-    clock_nanosleep(k: c_int, f: c_int, t: *const Timespec, l: Pointer) -> c_int; (); |_r| ();
-    usleep(t: c_uint) -> c_int; (); |_r| ();
-    sleep(t: c_uint) -> c_uint; (); |_r| ();
-    thrd_sleep(t: *const Timespec, l: Pointer) -> c_int; (); |_r| ();
-    wait(s: Pointer) -> c_int; (); |_r| writes(s, 4, 0);
-    waitpid(p: c_int, s: Pointer, f: c_int) -> c_int; (); |_r| writes(s, 4, 0);
-    wait3(s: Pointer, f: c_int, u: Pointer) -> c_int; (); |_r| writes(s, 4, 0);
-    wait4(p: c_int, s: Pointer, f: c_int, u: Pointer) -> c_int; (); |_r| writes(s, 4, 0);
-    waitid(k: c_int, i: c_uint, s: Pointer, f: c_int) -> c_int; (); |_r| ();
-    sigwait(s: Pointer, r: Pointer) -> c_int; (); |_r| writes(r, 4, 0);
-    sigwaitinfo(s: Pointer, i: Pointer) -> c_int; (); |_r| ();
-    sigtimedwait(s: Pointer, i: Pointer, t: Pointer) -> c_int; (); |_r| ();
-    sigsuspend(s: Pointer) -> c_int; (); |_r| ();
-    pause() -> c_int; (); |_r| ();
-    flock(fd: c_int, o: c_int) -> c_int; (); |_r| ();
-    lockf(fd: c_int, o: c_int, n: i64) -> c_int; (); |_r| ();
-    fsync(fd: c_int) -> c_int; (); |_r| ();
-    fdatasync(fd: c_int) -> c_int; (); |_r| ();
-    system(t: Pointer) -> c_int; (); |_r| ();
-    getaddrinfo(a: Pointer, b: Pointer, h: Pointer, r: Pointer) -> c_int; (); |_r| writes(r, 8, 0);
-    fgets(to: Pointer, n: c_int, f: Pointer) -> Pointer; ();
-        |r| if !r.is_null() { writes(to, unsafe { text_length(to) } + 1, 0) };
-    fread(to: Pointer, s: usize, n: usize, f: Pointer) -> usize; (); |r| writes(to, s.saturating_mul(*r), 0);
-    getline(p: *mut Pointer, n: *mut usize, f: Pointer) -> isize; (); |r| writes(unsafe { *p }, length(*r), 0);
-    getc(f: Pointer) -> c_int; (); |_r| ();
-    fgetc(f: Pointer) -> c_int; (); |_r| ();
-    msgrcv(q: c_int, m: Pointer, n: usize, t: c_long, f: c_int) -> isize; (); |_r| ();
-    msgsnd(q: c_int, m: Pointer, n: usize, f: c_int) -> c_int; (); |_r| ();
-    semop(s: c_int, o: Pointer, n: usize) -> c_int; (); |_r| ();
+    read "rcx" [pc] (fd: c_int, to: Pointer, n: usize) -> isize; (); |r| { takes(fd); writes(to, length(*r)) };
+    __read_chk "r8" [pc] (fd: c_int, to: Pointer, n: usize, m: usize) -> isize; (); |r| { takes(fd); writes(to, length(*r)) };
+    pread "r8" [pc] (fd: c_int, to: Pointer, n: usize, at: i64) -> isize; (); |r| { takes(fd); writes(to, length(*r)) };
+    pread64 "r8" [pc] (fd: c_int, to: Pointer, n: usize, at: i64) -> isize; (); |r| { takes(fd); writes(to, length(*r)) };
+    readv "rcx" [pc] (fd: c_int, to: Pointer, n: c_int) -> isize; (); |r| { takes(fd); vector(to, n, *r, writes) };
+    recv "r8" [pc] (fd: c_int, to: Pointer, n: usize, f: c_int) -> isize; (); |r| { takes(fd); writes(to, length(*r)) };
+    recvfrom "rax" [] (fd: c_int, to: Pointer, n: usize, f: c_int, a: Pointer, l: Pointer) -> isize; ();
+        |r| { takes(fd); writes(to, length(*r)) };
+    recvmsg "rcx" [pc] (fd: c_int, m: Pointer, f: c_int) -> isize; (); |_r| takes(fd);
+    write "rcx" [pc] (fd: c_int, from: Pointer, n: usize) -> isize; { reads(from, n); gives(fd) }; |_r| ();
+    pwrite "r8" [pc] (fd: c_int, from: Pointer, n: usize, at: i64) -> isize; { reads(from, n); gives(fd) }; |_r| ();
+    pwrite64 "r8" [pc] (fd: c_int, from: Pointer, n: usize, at: i64) -> isize; { reads(from, n); gives(fd) }; |_r| ();
+    writev "rcx" [pc] (fd: c_int, from: Pointer, n: c_int) -> isize; { vector(from, n, isize::MAX, reads); gives(fd) }; |_r| ();
+    send "r8" [pc] (fd: c_int, from: Pointer, n: usize, f: c_int) -> isize; { reads(from, n); gives(fd) }; |_r| ();
+    sendto "rax" [] (fd: c_int, from: Pointer, n: usize, f: c_int, a: Pointer, l: c_uint) -> isize;
+        { reads(from, n); gives(fd) }; |_r| ();
+    sendmsg "rcx" [pc] (fd: c_int, m: Pointer, f: c_int) -> isize; gives(fd); |_r| ();
+    accept "rcx" [pc] (fd: c_int, a: Pointer, l: Pointer) -> c_int; (); |r| { set_object(*r, SOCKETS); takes(*r) };
+    accept4 "r8" [pc] (fd: c_int, a: Pointer, l: Pointer, f: c_int) -> c_int; (); |r| { set_object(*r, SOCKETS); takes(*r) };
+    connect "rcx" [pc] (fd: c_int, a: Pointer, l: c_uint) -> c_int; gives(fd); |_r| ();
+    poll "rcx" [pc] (f: Pointer, n: c_ulong, t: c_int) -> c_int; (); |_r| writes(f, n as usize * 8);
+    ppoll "r8" [pc] (f: Pointer, n: c_ulong, t: Pointer, s: Pointer) -> c_int; (); |_r| writes(f, n as usize * 8);
+    select "r9" [pc] (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer) -> c_int; (); |_r| ();
+    pselect "rax" [] (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer, s: Pointer) -> c_int; (); |_r| ();
+    epoll_wait "r8" [pc] (fd: c_int, to: Pointer, n: c_int, t: c_int) -> c_int; ();
+        |r| { takes(fd); writes(to, 12 * (*r).max(0) as usize) };
+    epoll_pwait "r9" [pc] (fd: c_int, to: Pointer, n: c_int, t: c_int, s: Pointer) -> c_int; ();
+        |r| { takes(fd); writes(to, 12 * (*r).max(0) as usize) };
+    epoll_ctl "r8" [pc] (fd: c_int, o: c_int, of: c_int, e: Pointer) -> c_int; gives(fd); |_r| ();
+    nanosleep "rdx" [pc] (t: *const Timespec, l: Pointer) -> c_int; (); |_r| ();
+    clock_nanosleep "r8" [pc] (k: c_int, f: c_int, t: *const Timespec, l: Pointer) -> c_int; (); |_r| ();
+    usleep "rsi" [pc] (t: c_uint) -> c_int; (); |_r| ();
+    sleep "rsi" [pc] (t: c_uint) -> c_uint; (); |_r| ();
+    thrd_sleep "rdx" [pc] (t: *const Timespec, l: Pointer) -> c_int; (); |_r| ();
+    wait "rsi" [pc] (s: Pointer) -> c_int; (); |_r| writes(s, 4);
+    waitpid "rcx" [pc] (p: c_int, s: Pointer, f: c_int) -> c_int; (); |_r| writes(s, 4);
+    wait3 "rcx" [pc] (s: Pointer, f: c_int, u: Pointer) -> c_int; (); |_r| writes(s, 4);
+    wait4 "r8" [pc] (p: c_int, s: Pointer, f: c_int, u: Pointer) -> c_int; (); |_r| writes(s, 4);
+    waitid "r8" [pc] (k: c_int, i: c_uint, s: Pointer, f: c_int) -> c_int; (); |_r| ();
+    sigwait "rdx" [pc] (s: Pointer, r: Pointer) -> c_int; (); |_r| writes(r, 4);
+    sigwaitinfo "rdx" [pc] (s: Pointer, i: Pointer) -> c_int; (); |_r| ();
+    sigtimedwait "rcx" [pc] (s: Pointer, i: Pointer, t: Pointer) -> c_int; (); |_r| ();
+    sigsuspend "rsi" [pc] (s: Pointer) -> c_int; (); |_r| ();
+    pause "rdi" [pc] () -> c_int; (); |_r| ();
+    flock "rdx" [pc] (fd: c_int, o: c_int) -> c_int; (); |_r| ();
+    lockf "rcx" [pc] (fd: c_int, o: c_int, n: i64) -> c_int; (); |_r| ();
+    fsync "rsi" [pc] (fd: c_int) -> c_int; (); |_r| ();
+    fdatasync "rsi" [pc] (fd: c_int) -> c_int; (); |_r| ();
+    system "rsi" [pc] (t: Pointer) -> c_int; (); |_r| ();
+    getaddrinfo "r8" [pc] (a: Pointer, b: Pointer, h: Pointer, r: Pointer) -> c_int; (); |_r| writes(r, 8);
+    fgets "rcx" [pc] (to: Pointer, n: c_int, f: Pointer) -> Pointer; ();
+        |r| if !r.is_null() { writes(to, unsafe { text_length(to) } + 1) };
+    fread "r8" [pc] (to: Pointer, s: usize, n: usize, f: Pointer) -> usize; (); |r| writes(to, s.saturating_mul(*r));
+    getline "rcx" [pc] (p: *mut Pointer, n: *mut usize, f: Pointer) -> isize; (); |r| writes(unsafe { *p }, length(*r));
+    getc "rsi" [pc] (f: Pointer) -> c_int; (); |_r| ();
+    fgetc "rsi" [pc] (f: Pointer) -> c_int; (); |_r| ();
+    msgrcv "r9" [pc] (q: c_int, m: Pointer, n: usize, t: c_long, f: c_int) -> isize; (); |_r| ();
+    msgsnd "r8" [pc] (q: c_int, m: Pointer, n: usize, f: c_int) -> c_int; (); |_r| ();
+    semop "rcx" [pc] (s: c_int, o: Pointer, n: usize) -> c_int; (); |_r| ();
 }
 
 unsafe fn text_length(text: Pointer) -> usize {

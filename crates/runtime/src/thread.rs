@@ -77,6 +77,8 @@ pub struct Thread {
     pub under: *const crate::once::Under,
     /// Set in a blocking call, in which signal handlers run at once.
     pub in_call: bool,
+    /// Where the blocking call was made from that it is in.
+    pub call_pc: usize,
     /// The pthread handle; 0 once joined.
     pub handle: AtomicUsize,
     /// Signals to be handled at the next safe point, as bits.

@@ -32,3 +32,15 @@ fn a_report_names_members_locks_creators_and_says_how_it_happens() {
         }
     }
 }
+
+#[test]
+fn what_a_system_call_writes_is_written_where_it_was_called() {
+    let folder = Folder::new("piped");
+    compile("gcc", &["-g", "-w", "-O1", "-fsanitize=thread"], &program("piped.c"), &folder.path("program"));
+    let output = snag(&folder, &["run", "--", "./program"]);
+    let report = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{report}{}", complaint(&output));
+    let headline = report.lines().find(|line| line.contains("data race on shared: ")).expect("a race");
+    assert!(headline.contains("piped.c:8") && headline.contains("piped.c:13"), "{headline}");
+    assert!(report.contains("receive at "), "{report}");
+}
