@@ -11,6 +11,7 @@
 //!   comes before all else by the hard order. It may start again in the same way. (Not at `control`, where what
 //!   such a write leaves depends on what its thread has read.)
 //!
+//! - The same if only a part of the cell's bits says whether it is free, and the others note something else.
 //! - A counter that is used as a lock for reading and writing ([`crate::tally`]).
 //!
 //! Two accesses inside such sections of different threads are never a race. The other stages would find that out as well, but
@@ -18,10 +19,13 @@
 
 use crate::index::Index;
 use crate::memory::Source;
-use crate::tally::{Counted, Tally};
+use crate::tally::{Counted, Part, Tally};
 use snag_schedule::Level;
 use snag_trace::{EventId, Op};
 use std::collections::HashMap;
+
+/// In a cell with more writes than this only the whole value is looked at.
+const MOST_WRITES: usize = 200_000;
 
 /// Number of a set of guards; 0 is the empty set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -152,11 +156,12 @@ fn atomics(index: &Index, first_guard: u32) -> Vec<Section> {
     for (number, cell) in used.into_iter().enumerate() {
         let mut writes: Vec<EventId> = memory.writes(cell).flat_map(|list| list.events).copied().collect();
         writes.sort_unstable();
-        let found = match spin_lock(index, cell, &writes) {
-            Some(found) => found,
-            None if index.level == Level::Value => counter(index, cell, &writes).unwrap_or_default(),
-            None => continue,
-        };
+        let used =
+            writes.iter().filter_map(|&write| memory.value_left(Some(write), cell)).fold(0, |all, one| all | one);
+        let parts = Part::all(used).take(if writes.len() > MOST_WRITES { 1 } else { usize::MAX });
+        let sections_by = |part| spin_lock(index, cell, &writes, part).or_else(|| counter(index, cell, &writes, part));
+        let excludes = |found: &Vec<Counted>| found.iter().any(|section| !section.shared);
+        let Some(found) = parts.filter_map(sections_by).find(excludes) else { continue };
         for Counted { start, end, shared } in found {
             let end = end.map(|end| threads.position(end));
             // From here on it is sure to have read that nobody was inside.
@@ -171,12 +176,12 @@ fn atomics(index: &Index, first_guard: u32) -> Vec<Section> {
 }
 
 /// The sections of a cell if all its writes fit.
-fn spin_lock(index: &Index, cell: usize, writes: &[EventId]) -> Option<Vec<Counted>> {
+fn spin_lock(index: &Index, cell: usize, writes: &[EventId], part: Part) -> Option<Vec<Counted>> {
     let mut spin = Spin::default();
     for &event in writes {
         let (op, thread) = (index.op(event), index.threads.thread(event));
         let fits = spin.starts(index, event, op) || index.memory.cells_of(event).len() == 1;
-        if !fits || !spin.follow(index, event, thread, op, cell) {
+        if !fits || !spin.follow(index, event, thread, op, cell, part) {
             return None;
         }
         spin.last.insert(thread, event);
@@ -185,9 +190,10 @@ fn spin_lock(index: &Index, cell: usize, writes: &[EventId]) -> Option<Vec<Count
     Some(spin.sections.into_iter().map(|(start, end)| Counted { start, end, shared: false }).collect())
 }
 
-fn counter(index: &Index, cell: usize, writes: &[EventId]) -> Option<Vec<Counted>> {
+fn counter(index: &Index, cell: usize, writes: &[EventId], part: Part) -> Option<Vec<Counted>> {
     let mut tally = Tally::default();
-    if !writes.iter().all(|&event| tally.follow(index, event, index.op(event), cell)) {
+    let mut follow = |&event: &EventId| tally.follow(index, event, index.op(event), cell, part);
+    if index.level != Level::Value || !writes.iter().all(&mut follow) {
         return None;
     }
     tally.finish();
@@ -202,7 +208,7 @@ impl Spin {
     }
 
     /// Whether a write fits.
-    fn follow(&mut self, index: &Index, event: EventId, thread: usize, op: Op, cell: usize) -> bool {
+    fn follow(&mut self, index: &Index, event: EventId, thread: usize, op: Op, cell: usize, part: Part) -> bool {
         let memory = &index.memory;
         if self.starts(index, event, op) {
             (self.start, self.free) = (Some(event), None);
@@ -212,7 +218,7 @@ impl Spin {
             return false;
         }
         let read = match op {
-            Op::Rmw => memory.always_read(event, cell, self.start),
+            Op::Rmw => memory.always_read(event, cell, self.start).map(|value| part.of(value)),
             _ => None,
         };
         // The first one after the start sees that.
@@ -220,7 +226,7 @@ impl Spin {
             self.free = read;
         }
         let Some(free) = self.free else { return false };
-        let Some(written) = memory.value_left(Some(event), cell) else { return false };
+        let Some(written) = memory.value_left(Some(event), cell).map(|value| part.of(value)) else { return false };
         if let Some(&start) = self.inside.get(&thread) {
             if written == free {
                 self.inside.remove(&thread);

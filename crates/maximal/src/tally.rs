@@ -5,7 +5,8 @@
 //! schedule the cell holds *free* plus all shares, for every read-modify-write in it reads what it read in the trace. A
 //! thread is inside while its share is positive. If it came in by reading *free*, nobody else was inside; and if none of the
 //! values that the cell holds from then on is one from which another thread ever came in, nobody can follow: the section is
-//! exclusive. Others are shared.
+//! exclusive. Others are shared. All of this holds for a part of the bits as well, whatever the others say ([`Part`]): what a lock
+//! notes beside its holders, such as that somebody waits, does not count.
 //!
 //! Only at `value`: at `control` a read-modify-write may have read something else.
 
@@ -13,6 +14,31 @@ use crate::index::Index;
 use crate::memory::Source;
 use snag_trace::{EventId, Op};
 use std::collections::HashMap;
+
+/// Some of the bits of a value, taken as a number.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Part {
+    shift: u32,
+    mask: u64,
+}
+
+impl Part {
+    /// All of them.
+    pub const WHOLE: Part = Part { shift: 0, mask: u64::MAX };
+
+    pub fn of(self, value: u64) -> u64 {
+        (value >> self.shift) & self.mask
+    }
+
+    /// The whole, then without more and more of the highest bits that are used, then without the lowest ones.
+    pub fn all(used: u64) -> impl Iterator<Item = Part> {
+        let high = (1..64).rev().filter(move |bit| used >> bit & 1 == 1);
+        let low = (0..63).filter(move |bit| used >> bit & 1 == 1);
+        let without_high = high.map(|bit| Part { shift: 0, mask: (1 << bit) - 1 });
+        let without_low = low.map(|bit| Part { shift: bit + 1, mask: u64::MAX });
+        std::iter::once(Part::WHOLE).chain(without_high).chain(without_low)
+    }
+}
 
 /// A section of a thread: where it begins and ends, and whether others may be inside at the same time.
 pub(crate) struct Counted {
@@ -48,7 +74,7 @@ pub(crate) struct Tally {
 
 impl Tally {
     /// The next write of the cell; false if it does not fit.
-    pub fn follow(&mut self, index: &Index, event: EventId, op: Op, cell: usize) -> bool {
+    pub fn follow(&mut self, index: &Index, event: EventId, op: Op, cell: usize, part: Part) -> bool {
         let thread = index.threads.thread(event);
         let before = |write: &EventId| index.hard.reaches(&index.threads, *write, event);
         let starts = op != Op::Rmw && self.inside.is_empty() && self.last.values().all(before);
@@ -69,7 +95,7 @@ impl Tally {
         {
             return false;
         }
-        let value = |known: Option<u64>| known.map(i128::from);
+        let value = |known: Option<u64>| known.map(|value| i128::from(part.of(value)));
         let Some(read) = value(index.memory.always_read(event, cell, self.start)) else { return false };
         // The first one after the start sees that.
         let free = *self.free.get_or_insert(read);

@@ -141,20 +141,29 @@ fn guarded(rng: &mut Rng) -> Shape {
     shape
 }
 
-/// Threads that come in and go out by a counter as readers and writers do, and now and then as nobody should.
+/// Threads that come in and go out by a counter as readers and writers do, and now and then as nobody should. A bit beside
+/// the counter notes something.
 fn counting(rng: &mut Rng) -> String {
     let mut text = String::from("%init l 0\n%init x 0\n");
     let (mut value, mut x) = (0i64, 0);
+    let noted = rng.chance(60);
     // What each thread has added.
     let mut shares = [0i64; 3];
     for _ in 0..14 {
         let thread = rng.below(3);
         let share = &mut shares[thread];
-        let change = match (rng.below(8), *share) {
-            (0..=2, 0) if value % 4 == 0 => 4,
-            (3 | 4, 0) if value == 0 => 1,
+        let count = value % 32;
+        let change = match (rng.below(9), *share) {
+            (0..=2, 0) if count % 4 == 0 => 4,
+            (3 | 4, 0) if count == 0 => 1,
             (0..=3, share) if share > 0 => -share,
             (4, _) => rng.pick(&[0, 1, 3, 4]),
+            (8, _) if noted => {
+                let other = value ^ 32;
+                text += &format!("T{thread}|rmw(l,acq_rel)={value}:{other}|\n");
+                value = other;
+                continue;
+            }
             (5, _) => {
                 x += 1;
                 text += &format!("T{thread}|w(x)={x}|\n");
