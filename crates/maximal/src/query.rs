@@ -39,6 +39,8 @@ pub enum Answer {
 pub enum Undecided {
     /// The time was used up, or the user stopped it.
     Stopped,
+    /// It would have taken more steps than it may.
+    TooHard,
     /// The search contradicted itself: a defect of this crate.
     Stalled,
     /// The formula for Z3 would take more memory than it should.
@@ -93,13 +95,15 @@ pub struct Limits {
     pub search_only: bool,
     /// How many events before the target the local stage lets go of, one attempt after the other.
     pub local: &'static [u32],
+    /// A search may take so many steps ([`Effort::steps`]).
+    pub steps: u64,
     /// Asked now and then whether to give up.
     pub stop: Option<Stop>,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { backend: Backend::default(), search_only: false, local: &LOCAL, stop: None }
+        Limits { backend: Backend::default(), search_only: false, local: &LOCAL, steps: u64::MAX, stop: None }
     }
 }
 
@@ -132,6 +136,11 @@ impl<'i, 't> Queries<'i, 't> {
             impasses: Impasses::default(),
             effort: Effort::default(),
         }
+    }
+
+    /// From now on a search may take so many steps.
+    pub fn set_steps(&mut self, steps: u64) {
+        self.limits.steps = steps;
     }
 
     /// From now on only schedules count that begin like the trace up to `base` and contain nothing from `end` on.
@@ -172,7 +181,8 @@ impl<'i, 't> Queries<'i, 't> {
         let answer = match found {
             Found::Witness => Answer::Possible(self.continued(self.base)),
             Found::Refuted => Answer::Impossible,
-            Found::Rounds | Found::Stopped => Answer::Unknown(Undecided::Stopped),
+            Found::Rounds => Answer::Unknown(Undecided::TooHard),
+            Found::Stopped => Answer::Unknown(Undecided::Stopped),
             Found::Stalled => Answer::Unknown(Undecided::Stalled),
         };
         (answer, Stage::Search)
@@ -181,7 +191,7 @@ impl<'i, 't> Queries<'i, 't> {
     /// Searches, and says what a refutation has used.
     fn search(&mut self, target: Target, cuts: Cuts, rounds: u32) -> (Found, Option<Impasse>) {
         let stop = self.limits.stop.clone();
-        let mut search = Search::new(&mut self.replay, self.index, target, cuts, stop.clone());
+        let mut search = Search::new(&mut self.replay, self.index, target, cuts, self.limits.steps, stop.clone());
         let found = search.run(rounds, &|| stop.as_ref().is_some_and(|stop| stop()));
         self.effort.add(search.effort);
         let impasse = (found == Found::Refuted).then(|| search.impasse());

@@ -87,6 +87,8 @@ pub(crate) struct Replay<'i, 't> {
     pub order: Vec<EventId>,
     /// The rules that were broken.
     pub violations: Vec<Violation>,
+    /// How many loud events this and all earlier replays have executed.
+    pub steps: u64,
     /// All writes.
     pub log: Vec<Logged>,
     /// At `control`, per thread why its reads count beyond its last branch.
@@ -146,6 +148,7 @@ impl<'i, 't> Replay<'i, 't> {
             index,
             order: Vec::new(),
             violations: Vec::new(),
+            steps: 0,
             log: Vec::new(),
             reasons: vec![Vec::new(); threads],
             cut: Vec::new(),
@@ -591,6 +594,7 @@ impl<'i, 't> Replay<'i, 't> {
         }
         self.done[thread] += 1;
         self.loud[thread] += 1;
+        self.steps += 1;
         self.order.push(event);
         self.wake_up(event, thread, op);
         self.look_at.push(thread);

@@ -20,9 +20,14 @@ use crate::solver::{Literal, Outcome, Solver, Stop};
 use snag_schedule::Level;
 use snag_trace::{EventId, Op};
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Of the writes that come between a read and what it should see, so many get a clause at once.
 const MOST_BETWEEN: usize = 32;
+
+/// A decision of the solver takes as long as so many events of a replay.
+const STEPS_OF_DECISION: u64 = 20;
 
 /// Of so many clauses it is known which of them a refutation needs.
 const MOST_BLAMED: usize = 400;
@@ -53,6 +58,8 @@ pub struct Effort {
     pub clauses: u32,
     /// Events that the solver came to know.
     pub events: u32,
+    /// A measure of all the work, the same on every machine: events executed, clauses gone through, decisions of the solver.
+    pub steps: u64,
 }
 
 impl Effort {
@@ -61,6 +68,7 @@ impl Effort {
         self.rounds += other.rounds;
         self.clauses += other.clauses;
         self.events += other.events;
+        self.steps += other.steps;
     }
 }
 
@@ -126,6 +134,9 @@ pub(crate) struct Search<'s, 'i, 't> {
     unsorted: bool,
     /// The solver has been asked.
     solved: bool,
+    /// How many decisions the solver has taken.
+    decisions: Arc<AtomicU64>,
+    most_steps: u64,
     /// What the clauses that cannot be switched off take from the bounds.
     used: Impasse,
     pub effort: Effort,
@@ -137,9 +148,15 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
         index: &'i Index<'t>,
         target: Target<'s>,
         cuts: Cuts,
+        most_steps: u64,
         stop: Option<Stop>,
     ) -> Self {
-        let mut solver = Solver::new(stop);
+        let decisions = Arc::new(AtomicU64::new(0));
+        let counted = decisions.clone();
+        let mut solver = Solver::new(Some(Arc::new(move || {
+            let steps = STEPS_OF_DECISION * counted.fetch_add(1, Ordering::Relaxed);
+            steps >= most_steps || stop.as_ref().is_some_and(|stop| stop())
+        })));
         let now = solver.order().add_node(None, None);
         let mut search = Search {
             index,
@@ -163,6 +180,8 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
             refuted: false,
             unsorted: true,
             solved: false,
+            decisions,
+            most_steps,
             used: Impasse::new(index.threads.count()),
             effort: Effort::default(),
         };
@@ -182,22 +201,30 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
         let mut wishes =
             Wishes { edges: Vec::new(), included: Vec::new(), most: self.cuts.most.clone(), chosen: HashMap::new() };
         loop {
-            if self.effort.rounds == most_rounds {
+            if self.effort.rounds == most_rounds || self.effort.steps >= self.most_steps {
                 return Found::Rounds;
             }
             if stop() {
                 return Found::Stopped;
             }
             self.effort.rounds += 1;
-            if self.replay.run(&self.target, &self.cuts, &wishes) {
+            let before = self.replay.steps;
+            let is_witness = self.replay.run(&self.target, &self.cuts, &wishes);
+            self.effort.steps += self.replay.steps - before;
+            if is_witness {
                 return Found::Witness;
             }
             if !self.learn() {
                 return Found::Stalled;
             }
-            match self.solve() {
+            let decisions = self.decisions.load(Ordering::Relaxed);
+            let outcome = self.solve();
+            let decisions = self.decisions.load(Ordering::Relaxed) - decisions;
+            self.effort.steps += u64::from(self.effort.clauses) + STEPS_OF_DECISION * decisions;
+            match outcome {
                 Outcome::Satisfiable => {}
                 Outcome::Unsatisfiable => return Found::Refuted,
+                Outcome::Stopped if self.effort.steps >= self.most_steps => return Found::Rounds,
                 Outcome::Stopped => return Found::Stopped,
             }
             self.wish(&mut wishes);

@@ -11,7 +11,7 @@ use snag_orders::{Found, LocationPair};
 use snag_schedule::{Checker, Level, Schedule};
 use snag_trace::{EventId, LocId, LockId, Op, Trace};
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -20,12 +20,19 @@ use std::time::Instant;
 /// millions of them, and other locations deserve their share of the time.
 const MOST_REFUTED: usize = 5_000;
 
+/// In the same cases, the searches for one pair of locations, or for the cycles of one task, take at most so many steps; and less once
+/// all together have taken very many. A step takes some 50 ns.
+const MOST_SEARCH_STEPS: u64 = 200_000_000;
+const MANY_SEARCH_STEPS: u64 = 2_000_000_000;
+const FEWER_SEARCH_STEPS: u64 = 20_000_000;
+
 /// In the same cases, so many steps are taken for each acquire in the search for cycles.
 const MOST_STEPS: usize = 20_000;
 
 /// What is said of questions that came too late.
 pub(crate) const NOT_ASKED: &str = "not asked about in time";
 pub(crate) const NOT_DECIDED: &str = "not decided in time";
+const TOO_HARD: &str = "given up after long searches (--engine mc without a budget goes on)";
 
 /// What was found, and what could not be decided.
 #[derive(Default)]
@@ -166,6 +173,7 @@ impl Work<'_> {
             most: options.max_races,
             shares_time: options.budget.is_some() || options.engines.contains(&Engine::Auto),
             found: AtomicUsize::new(0),
+            steps: AtomicU64::new(0),
             next: AtomicUsize::new(0),
             stop: &stop,
             deadlocks: Mutex::new(Known::default()),
@@ -208,6 +216,8 @@ struct Asking<'a, 'i, 't> {
     /// The time has to be shared out: there is a budget, or nobody asked for every answer.
     shares_time: bool,
     found: AtomicUsize,
+    /// What all searches have taken.
+    steps: AtomicU64,
     next: AtomicUsize,
     stop: &'a AtomicBool,
     deadlocks: Mutex<Known>,
@@ -218,6 +228,24 @@ impl Asking<'_, '_, '_> {
     fn next_task(&self, count: usize) -> Option<usize> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         (number < count).then_some(number)
+    }
+
+    /// How many steps the searches of a task may take.
+    fn patience(&self) -> u64 {
+        match self.steps.load(Ordering::Relaxed) {
+            _ if !self.shares_time => u64::MAX,
+            steps if steps < MANY_SEARCH_STEPS => MOST_SEARCH_STEPS,
+            _ => FEWER_SEARCH_STEPS,
+        }
+    }
+
+    /// Asks with what is left of the patience for a task.
+    fn ask(&self, queries: &mut Queries, events: &[EventId], patience: &mut u64) -> (Answer, Stage) {
+        queries.set_steps(*patience);
+        let answer = queries.ask(events);
+        *patience = patience.saturating_sub(queries.effort.steps);
+        self.steps.fetch_add(queries.effort.steps, Ordering::Relaxed);
+        answer
     }
 
     fn is_over(&self) -> bool {
@@ -261,7 +289,7 @@ impl Asking<'_, '_, '_> {
         let task = &self.pairs.tasks[number];
         let every = self.all_pairs || task.is_about_events();
         let mut first_open = None;
-        let mut refuted = 0;
+        let (mut refuted, mut patience) = (0, self.patience());
         for asked in self.pairs.of_task(task) {
             // What code that was not observed may do is no finding.
             let (Some(first), Some(second)) = (self.lowered.original(asked.0), self.lowered.original(asked.1)) else {
@@ -288,7 +316,7 @@ impl Asking<'_, '_, '_> {
             if let Some((base, end)) = self.pairs.window_of(asked.0) {
                 queries.set_window(base, end);
             }
-            let (answer, stage) = queries.ask(&[asked.0, asked.1]);
+            let (answer, stage) = self.ask(queries, &[asked.0, asked.1], &mut patience);
             match answer {
                 Answer::Possible(schedule) => {
                     let schedule = self.lowered.schedule(schedule);
@@ -310,6 +338,12 @@ impl Asking<'_, '_, '_> {
                 Answer::Unknown(Undecided::Stopped) => {
                     first_open.get_or_insert((first, second, NOT_DECIDED.to_owned()));
                 }
+                Answer::Unknown(Undecided::TooHard) => {
+                    first_open.get_or_insert((first, second, TOO_HARD.to_owned()));
+                    if !every {
+                        break;
+                    }
+                }
                 Answer::Unknown(why) => {
                     first_open.get_or_insert((first, second, format!("not decided: {why:?}")));
                 }
@@ -327,6 +361,7 @@ impl Asking<'_, '_, '_> {
     /// already.
     fn cycles(&self, queries: &mut Queries, number: usize) {
         let most_steps = if self.shares_time { MOST_STEPS } else { usize::MAX };
+        let mut patience = self.patience();
         let cut_short = self.cycles.visit(number, most_steps, &mut |pending| {
             if self.is_over() {
                 return false;
@@ -340,7 +375,7 @@ impl Asking<'_, '_, '_> {
             if !self.all_pairs && self.is_known(pending) {
                 return true;
             }
-            match queries.ask(pending).0 {
+            match self.ask(queries, pending, &mut patience).0 {
                 Answer::Possible(schedule) => {
                     let schedule = self.lowered.schedule(schedule);
                     let originals = self.originals(pending);
@@ -351,6 +386,7 @@ impl Asking<'_, '_, '_> {
                 }
                 Answer::Impossible => {}
                 Answer::Unknown(Undecided::Stopped) => self.leave(Subject::Cycle, NOT_DECIDED, 1),
+                Answer::Unknown(Undecided::TooHard) => self.leave(Subject::Cycle, TOO_HARD, 1),
                 Answer::Unknown(why) => self.leave(Subject::Cycle, &format!("not decided: {why:?}"), 1),
             }
             true
