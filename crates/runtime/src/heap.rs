@@ -19,9 +19,15 @@ fn counts(pc: usize) -> bool {
     recorded && !is_ours(pc) && enter(thread)
 }
 
+/// The bytes of a block that the program may use: all that `malloc_usable_size` would promise it. What lies beyond its request
+/// may have belonged to a block that was freed, so it has to be part of this one.
+fn whole(block: Pointer, size: usize) -> u64 {
+    (unsafe { malloc_usable_size(block) }).max(size) as u64
+}
+
 fn handed_out(block: Pointer, size: usize, pc: usize) {
     if !block.is_null() && counts(pc) {
-        put3(head(op::ALLOC, is_mapped(block) as u8, pc), block as u64, size as u64);
+        put3(head(op::ALLOC, is_mapped(block) as u8, pc), block as u64, whole(block, size));
     }
 }
 
@@ -67,7 +73,7 @@ unsafe extern "C" fn realloc_at(block: Pointer, size: usize, pc: usize) -> Point
         // The contents move. That the old block is read needs no event: it is freed, which conflicts with more.
         let moved = usable.min(size);
         put3(head(op::FREE, 0, pc), block as u64, mapped);
-        put3(head(op::ALLOC, is_mapped(new) as u8, pc), new as u64, size as u64);
+        put3(head(op::ALLOC, is_mapped(new) as u8, pc), new as u64, whole(new, size));
         if moved > 0 {
             put_range(op::RANGE_WRITE, pc, new as usize, moved);
         }
