@@ -169,7 +169,16 @@ impl Solver {
 
     /// A new variable, about the order of two nodes or about something else, and the value to try first.
     pub fn add_variable(&mut self, atom: Option<(Node, Node)>, preferred: bool) -> Literal {
-        let variable = self.sat.new_var(lbool::UNDEF, true);
+        self.new_variable(atom, preferred, true)
+    }
+
+    /// A new variable that follows from others: the solver never has to guess its value.
+    pub fn add_derived(&mut self) -> Literal {
+        self.new_variable(None, false, false)
+    }
+
+    fn new_variable(&mut self, atom: Option<(Node, Node)>, preferred: bool, decide: bool) -> Literal {
+        let variable = self.sat.new_var(lbool::UNDEF, decide);
         self.theory.negated.push(preferred);
         self.theory.order.add_atom(atom);
         Literal::of_variable(variable.idx() as usize + 1)

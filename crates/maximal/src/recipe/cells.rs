@@ -1,38 +1,60 @@
 //! What reads find and writes leave, as bits for the solver.
 //!
 //! A read finds what one of the writes left that it may see: a variable for each says which, and implies that the bits are
-//! equal. What a write leaves follows from its expression; as that depends on reads again, which depend on writes, the bits of a
-//! write may be left open at first and equated later. Left open they say less, so what the solver refutes stays refuted.
+//! equal. A read of a busy variable may see hundreds of writes, and few of them matter. So the solver is told about them bit by
+//! bit: one variable stands for all that it does not know of yet, and what a write leaves, and that it comes before, is said when the
+//! solver has chosen it and a run shows that this matters. What is not said leaves more possible, so what the solver refutes stays
+//! refuted.
 
 use crate::index::Index;
 use crate::memory::{Source, Writes};
 use crate::recipe::circuit::{Bit, NO, YES};
 use crate::recipe::search::Search;
 use crate::recipe::terms::Value;
-use snag_trace::symbolic::{Role, Sort};
+use snag_trace::symbolic::Role;
 use snag_trace::{EventId, Op, TermId, VarId, Variable};
 use std::collections::HashSet;
 
-/// So many reads are encoded with all that they depend on at once; further ones only as far as a run shows it to be
-/// necessary.
-const AT_ONCE: usize = 8;
-/// Further than this nothing is followed at once: the stack is finite.
-const DEEPEST: u32 = 2;
+/// If a read may see no more writes than this, and these leave numbers that are known, all is said at once.
+const FEW: usize = 16;
+
 /// What a write leaves in memory.
 #[derive(Clone)]
 pub(super) struct Written {
     /// Its 64 bits.
     pub bits: Vec<Bit>,
     pub known: Bit,
-    /// It follows from the term that is written; otherwise it is left open.
-    pub defined: bool,
+}
+
+/// Something that a read may see.
+#[derive(Clone, Copy)]
+pub(super) struct Choice {
+    pub source: Source,
+    pub chosen: Bit,
+    /// The solver knows what this leaves, and when.
+    told: bool,
+}
+
+/// What a read finds in a cell.
+pub(super) struct Seen {
+    pub cell: usize,
+    pub choices: Vec<Choice>,
+    /// What it may see beside that, the next one to tell about last.
+    rest: Vec<Source>,
+    /// That it sees one of these.
+    beyond: Bit,
+    /// As many bits as the cell has; none if these are more than 64.
+    pub bits: Vec<Bit>,
+    pub known: Bit,
+    /// How many of the rest to tell about next time.
+    batch: usize,
 }
 
 /// What a read finds.
-#[derive(Clone)]
 pub(super) struct Found {
-    /// Per cell what it may see, and that it does.
-    pub choices: Vec<Vec<(Source, Bit)>>,
+    /// Whether it does so at all.
+    happens: [Bit; 2],
+    pub cells: Vec<Seen>,
     /// The 64 bits that it finds.
     pub bits: Vec<Bit>,
     pub known: Bit,
@@ -45,82 +67,209 @@ fn constant(value: u64, width: usize) -> Vec<Bit> {
 
 impl Search<'_, '_, '_, '_> {
     /// What a read finds, in all its cells.
-    pub(super) fn found(&mut self, read: EventId) -> Found {
-        if let Some(found) = self.reads.get(&read) {
-            return found.clone();
+    pub(super) fn found(&mut self, read: EventId) -> &Found {
+        if !self.reads.contains_key(&read) {
+            let found = self.new_found(read);
+            self.reads.insert(read, found);
+            self.new_reads.push(read);
         }
-        self.in_progress.push(read);
-        let (happens, live) = (self.line.included(&self.scope, read), self.live(read));
+        &self.reads[&read]
+    }
+
+    fn new_found(&mut self, read: EventId) -> Found {
+        let happens = [self.line.included(&self.scope, read), self.live(read)];
         let Index { memory, cells, trace, .. } = self.world.index;
-        let mut found = Found { choices: Vec::new(), bits: vec![NO; 64], known: YES };
+        let mut found = Found { happens, cells: Vec::new(), bits: vec![NO; 64], known: YES };
         let variable = trace.tables.variable(VarId(trace.events.targets()[read.index()]));
         for cell in memory.cells_of(read) {
-            let choices = self.choices(read, cell, happens, live);
             let (from, width) = match (variable, cells.bytes(cell)) {
                 (Variable::Range { address, .. }, Some((start, bytes))) => (8 * (start - address), 8 * bytes),
                 _ => (0, 64),
             };
+            let seen = self.new_seen(read, cell, if width > 64 { 0 } else { width as usize }, happens);
             if from + width > 64 {
                 found.known = NO;
-                found.choices.push(choices);
-                continue;
+            } else {
+                found.bits[from as usize..(from + width) as usize].copy_from_slice(&seen.bits);
+                found.known = self.and(found.known, seen.known);
             }
-            let mut contents = Vec::new();
-            for &(source, _) in &choices {
-                contents.push(self.content(source, cell, width as usize));
-            }
-            for at in 0..width as usize {
-                let bits: Vec<Bit> = contents.iter().map(|content| content.0[at]).collect();
-                found.bits[from as usize + at] = self.one_of(&choices, &bits);
-            }
-            let known: Vec<Bit> = contents.iter().map(|content| content.1).collect();
-            let known = self.one_of(&choices, &known);
-            found.known = self.and(found.known, known);
-            found.choices.push(choices);
+            found.cells.push(seen);
         }
-        self.in_progress.pop();
-        self.reads.insert(read, found.clone());
         found
     }
 
+    fn new_seen(&mut self, read: EventId, cell: usize, width: usize, happens: [Bit; 2]) -> Seen {
+        let observed = self.world.index.memory.seen_or_none(read, cell);
+        let mut rest = self.sources(read, cell);
+        let mut seen =
+            Seen { cell, choices: Vec::new(), rest: Vec::new(), beyond: NO, bits: Vec::new(), known: NO, batch: 1 };
+        let at_once = rest.len() <= FEW && rest.iter().all(|&source| self.is_constant(source))
+            || rest.len() == 1 && self.is_encoded(rest[0]);
+        if at_once {
+            let (mut bits, mut known) = (Vec::new(), Vec::new());
+            let only = rest.len() == 1;
+            for source in rest {
+                let chosen = if only { YES } else { self.line.fresh(source == observed) };
+                seen.choices.push(Choice { source, chosen, told: true });
+                self.come_before(read, source, chosen, happens);
+                let content = self.content(source, cell, width);
+                bits.push(content.0);
+                known.push(content.1);
+            }
+            for at in 0..width {
+                let column: Vec<Bit> = bits.iter().map(|bits| bits[at]).collect();
+                seen.bits.push(self.one_of(&seen.choices, &column));
+            }
+            seen.known = self.one_of(&seen.choices, &known);
+        } else {
+            seen.bits = (0..width).map(|_| self.line.derived()).collect();
+            seen.known = self.line.derived();
+            // What it saw comes first, then what is near.
+            if let Some(at) = rest.iter().position(|&source| source == observed) {
+                rest.remove(at);
+                let chosen = if rest.is_empty() { YES } else { self.line.fresh(true) };
+                seen.choices.push(Choice { source: observed, chosen, told: false });
+            }
+            rest.sort_by_key(|&source| std::cmp::Reverse(source.map_or(0, |write| write.0.abs_diff(read.0))));
+            if !rest.is_empty() {
+                seen.beyond = self.line.fresh(false);
+            }
+            seen.rest = rest;
+        }
+        let mut parts = vec![!happens[0], !happens[1], seen.beyond];
+        parts.extend(seen.choices.iter().map(|choice| choice.chosen));
+        self.line.clause(parts);
+        seen
+    }
+
     /// The bit of the one that was chosen.
-    pub(super) fn one_of(&mut self, choices: &[(Source, Bit)], bits: &[Bit]) -> Bit {
+    fn one_of(&mut self, choices: &[Choice], bits: &[Bit]) -> Bit {
         let Some(&first) = bits.first() else { return NO };
         if bits.iter().all(|&bit| bit == first) {
             return first;
         }
-        let out = self.line.fresh(false);
-        for (&(_, chosen), &bit) in choices.iter().zip(bits) {
-            self.line.clause([!chosen, !bit, out]);
-            self.line.clause([!chosen, bit, !out]);
+        let out = self.line.derived();
+        for (choice, &bit) in choices.iter().zip(bits) {
+            self.line.clause([!choice.chosen, !bit, out]);
+            self.line.clause([!choice.chosen, bit, !out]);
         }
         out
     }
 
-    /// What a read may see in a cell, each with a bit for that.
-    pub(super) fn choices(&mut self, read: EventId, cell: usize, happens: Bit, live: Bit) -> Vec<(Source, Bit)> {
-        let seen = self.world.index.memory.seen_or_none(read, cell);
-        let sources = self.sources(read, cell);
-        let only = sources.len() == 1;
-        let mut choices = Vec::new();
-        for source in sources {
-            let chosen = if only { YES } else { self.line.fresh(source == seen) };
-            if let Some(write) = source.filter(|&write| write >= self.scope.base) {
-                let earlier = self.line.before(&self.scope, write, read);
-                let written = self.live(write);
-                for needed in [earlier, written] {
-                    self.line.clause([!happens, !live, !chosen, needed]);
-                }
+    /// What a read sees has happened before it.
+    fn come_before(&mut self, read: EventId, source: Source, chosen: Bit, happens: [Bit; 2]) {
+        if let Some(write) = source.filter(|&write| write >= self.scope.base) {
+            let earlier = self.line.before(&self.scope, write, read);
+            let written = self.live(write);
+            for needed in [earlier, written] {
+                self.line.clause([!happens[0], !happens[1], !chosen, needed]);
             }
-            choices.push((source, chosen));
         }
-        let mut parts = vec![!happens, !live];
-        parts.extend(choices.iter().map(|choice| choice.1));
-        self.line.clause(parts);
-        choices
     }
 
-    pub(super) fn sources(&mut self, read: EventId, cell: usize) -> Vec<Source> {
+    /// Whether what is left there is the same in all schedules.
+    fn is_constant(&self, source: Source) -> bool {
+        let Some(write) = source.filter(|&write| write >= self.scope.base) else { return true };
+        match self.world.symbolic.role(write) {
+            Role::Write(term) => self.reads_of(term).is_empty(),
+            _ => self.has_read_nothing(write),
+        }
+    }
+
+    /// Whether what is left there needs no reads that the solver does not know.
+    fn is_encoded(&self, source: Source) -> bool {
+        let Some(write) = source else { return true };
+        match self.world.symbolic.role(write) {
+            _ if self.writes.contains_key(&write) => true,
+            Role::Write(term) => self.reads_of(term).iter().all(|read| self.reads.contains_key(read)),
+            _ => true,
+        }
+    }
+
+    // Telling the solver more.
+
+    /// Tells the solver what the choices of a read mean that it has made in its last answer.
+    pub(super) fn tell_chosen(&mut self, read: EventId) {
+        for at in 0..self.found(read).cells.len() {
+            let seen = &self.reads[&read].cells[at];
+            let chosen: Vec<usize> = (0..seen.choices.len())
+                .filter(|&choice| self.line.is_true(seen.choices[choice].chosen) == Some(true))
+                .collect();
+            let beyond = self.line.is_true(seen.beyond) == Some(true);
+            for choice in chosen {
+                self.tell(read, at, choice);
+            }
+            if beyond {
+                self.tell_next(read, at);
+            }
+        }
+    }
+
+    /// Tells the solver what one choice of a read means.
+    fn tell(&mut self, read: EventId, at: usize, number: usize) {
+        let found = self.reads.get_mut(&read).expect("was found");
+        let (seen, happens) = (&mut found.cells[at], found.happens);
+        let choice = &mut seen.choices[number];
+        if std::mem::replace(&mut choice.told, true) {
+            return;
+        }
+        let (Choice { source, chosen, .. }, cell, bits, known) = (*choice, seen.cell, seen.bits.clone(), seen.known);
+        self.come_before(read, source, chosen, happens);
+        let content = self.content(source, cell, bits.len());
+        for (out, bit) in bits.into_iter().zip(content.0).chain([(known, content.1)]) {
+            self.line.clause([!chosen, !bit, out]);
+            self.line.clause([!chosen, bit, !out]);
+        }
+    }
+
+    /// Tells the solver about some more of what a read may see.
+    fn tell_next(&mut self, read: EventId, at: usize) {
+        let seen = &mut self.reads.get_mut(&read).expect("was found").cells[at];
+        let keep = seen.rest.len().saturating_sub(seen.batch);
+        let next = seen.rest.split_off(keep);
+        seen.batch *= 2;
+        let beyond = if seen.rest.is_empty() { NO } else { self.line.fresh(false) };
+        let mut parts = vec![!std::mem::replace(&mut seen.beyond, beyond), beyond];
+        let first = seen.choices.len();
+        for source in next.into_iter().rev() {
+            let chosen = self.line.fresh(false);
+            seen.choices.push(Choice { source, chosen, told: false });
+            parts.push(chosen);
+        }
+        let last = seen.choices.len();
+        self.line.clause(parts);
+        for choice in first..last {
+            self.tell(read, at, choice);
+        }
+    }
+
+    /// Says what was put off: what reads saw in the trace, for as many reads as that is done at once, and which writes are
+    /// as in the trace.
+    pub(super) fn settle(&mut self) {
+        loop {
+            if self.line.is_stopped() {
+                return;
+            }
+            if let Some(write) = self.open_observed.pop() {
+                let is = self.is_as_observed(write);
+                let open = self.observed[&write];
+                self.line.clause([!open, is]);
+                self.line.clause([open, !is]);
+            } else if self.reach > 0 && !self.new_reads.is_empty() {
+                self.reach -= 1;
+                let read = self.new_reads.remove(0);
+                for at in 0..self.reads[&read].cells.len() {
+                    if !self.reads[&read].cells[at].choices.is_empty() {
+                        self.tell(read, at, 0);
+                    }
+                }
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn sources(&self, read: EventId, cell: usize) -> Vec<Source> {
         let Index { threads, memory, must, .. } = self.world.index;
         let base = self.scope.base;
         let (own, before) = (threads.thread(read), must.row(read));
@@ -165,7 +314,7 @@ impl Search<'_, '_, '_, '_> {
             sources.push(if base == EventId(0) { None } else { memory.last_before(cell, base) });
         }
         for write in writes {
-            if self.live(write) != NO {
+            if self.world.branch_of(write).is_none_or(|branch| self.can_diverge(branch)) {
                 sources.push(Some(write));
             }
         }
@@ -193,37 +342,14 @@ impl Search<'_, '_, '_, '_> {
         if let Some(written) = self.writes.get(&write) {
             return written.clone();
         }
-        let threads = &self.world.index.threads;
-        let role = self.world.symbolic.role(write);
-        let written = match role {
+        let written = match self.world.symbolic.role(write) {
             _ if write < self.scope.base => self.as_recorded(write, YES),
-            Role::Write(term) if self.follow_now(term) => {
-                self.depth += 1;
-                let written = self.of_term(term);
-                self.depth -= 1;
-                // Something may have asked for it on the way.
-                if let Some(open) = self.writes.get(&write).cloned() {
-                    self.equate(&open, &written);
-                }
-                written
-            }
             Role::Write(term) => {
-                self.open.push(write);
-                let sort = self.world.symbolic.term(term).sort;
-                let own = sort.width().map_or(64, usize::from);
-                let mut bits: Vec<Bit> = (0..own).map(|_| self.line.fresh(false)).collect();
-                let fill = match sort {
-                    Sort::Bits { signed: false, .. } => NO,
-                    _ => bits[own - 1],
-                };
-                bits.resize(64, fill);
-                Written { bits, known: self.line.fresh(true), defined: false }
+                let Value { number, known, undefined } = self.term(term);
+                Written { bits: number.low(64), known: self.and(known, !undefined) }
             }
             _ => {
-                let rmw = self.world.index.op(write) == Op::Rmw;
-                let count = threads.position(write) + rmw as u32;
-                let nothing_read = self.first_read(threads.thread(write)) >= count;
-                let as_observed = if nothing_read { YES } else { self.as_observed_write(write) };
+                let as_observed = if self.has_read_nothing(write) { YES } else { self.as_observed_write(write) };
                 self.as_recorded(write, as_observed)
             }
         };
@@ -231,12 +357,11 @@ impl Search<'_, '_, '_, '_> {
         written
     }
 
-    /// Whether to encode what a term depends on now.
-    pub(super) fn follow_now(&self, term: TermId) -> bool {
-        let reads = self.reads_of(term);
-        let new = reads.iter().any(|read| !self.reads.contains_key(read));
-        let cyclic = reads.iter().any(|read| self.in_progress.contains(read));
-        !cyclic && (!new || self.depth < DEEPEST && self.reads.len() < AT_ONCE)
+    /// Whether the thread of a write has read nothing that may be different.
+    fn has_read_nothing(&self, write: EventId) -> bool {
+        let threads = &self.world.index.threads;
+        let rmw = self.world.index.op(write) == Op::Rmw;
+        self.first_read(threads.thread(write)) >= threads.position(write) + rmw as u32
     }
 
     /// The reads that a term depends on, in its own thread.
@@ -256,51 +381,9 @@ impl Search<'_, '_, '_, '_> {
         reads
     }
 
-    pub(super) fn as_recorded(&mut self, write: EventId, as_observed: Bit) -> Written {
+    fn as_recorded(&mut self, write: EventId, as_observed: Bit) -> Written {
         let value = self.world.wrote(write);
         let known = if value.is_some() { as_observed } else { NO };
-        Written { bits: constant(value.unwrap_or(0) as u64, 64), known, defined: true }
-    }
-
-    pub(super) fn of_term(&mut self, term: TermId) -> Written {
-        let Value { number, known, undefined } = self.term(term);
-        Written { bits: number.low(64), known: self.and(known, !undefined), defined: true }
-    }
-
-    pub(super) fn equate(&mut self, open: &Written, is: &Written) {
-        let pairs = open.bits.iter().zip(&is.bits).map(|(&a, &b)| (a, b));
-        for (a, b) in pairs.chain([(open.known, is.known)]).collect::<Vec<_>>() {
-            self.line.clause([!a, b]);
-            self.line.clause([a, !b]);
-        }
-    }
-
-    /// Says what a write leaves that was left open.
-    pub(super) fn define(&mut self, write: EventId) {
-        let Role::Write(term) = self.world.symbolic.role(write) else { return };
-        let open = self.writes[&write].clone();
-        if !open.defined {
-            self.writes.get_mut(&write).expect("was just read").defined = true;
-            let is = self.of_term(term);
-            self.equate(&open, &is);
-        }
-    }
-
-    /// Encodes what was left open, as far as that is done at once.
-    pub(super) fn settle_open(&mut self) {
-        loop {
-            if let Some(write) = self.open_observed.pop() {
-                let is = self.is_as_observed(write);
-                let open = self.observed[&write];
-                self.line.clause([!open, is]);
-                self.line.clause([open, !is]);
-            } else if self.reads.len() < AT_ONCE
-                && let Some(write) = self.open.pop()
-            {
-                self.define(write);
-            } else {
-                return;
-            }
-        }
+        Written { bits: constant(value.unwrap_or(0) as u64, 64), known }
     }
 }

@@ -49,7 +49,7 @@ impl Circuit {
         if let Some(&bit) = self.made.get(&gate) {
             return bit;
         }
-        let bit = line.fresh(false);
+        let bit = line.derived();
         clauses(line, bit);
         self.made.insert(gate, bit);
         bit

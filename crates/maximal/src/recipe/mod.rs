@@ -31,7 +31,7 @@ use snag_trace::EventId;
 use world::World;
 
 /// How many events before the target the local stage lets go of, one attempt after the other, and for how many rounds.
-const LOCAL: [(u32, u32); 2] = [(150, 40), (1000, 40)];
+const LOCAL: [(u32, u32); 2] = [(150, 100), (1000, 100)];
 
 /// What is known about a trace before anything is asked.
 pub struct Recipe<'i, 't> {

@@ -194,18 +194,19 @@ impl Numbers<'_> {
             bits.push(NO);
             Number::from_bits(bits)
         };
+        // What is left is less than the divisor: if that can only be small, so is what is left.
+        let narrow = divisor.iter().rposition(|&bit| bit != NO).map_or(1, |highest| highest + 1);
         let divisor = unsigned(divisor);
         let mut rest = Number::constant(0);
         let mut quotient = vec![NO; width];
         for at in (0..width).rev() {
             let mut bits = vec![dividend[at]];
-            bits.extend(rest.low(width));
+            bits.extend(rest.low(narrow));
             let longer = unsigned(bits);
             let less = self.subtract(&longer, &divisor);
             quotient[at] = !less.sign();
             rest = self.choose(less.sign(), &longer, &less);
-            // What is left is less than the divisor, so it fits.
-            rest = unsigned(rest.low(width));
+            rest = unsigned(rest.low(narrow));
         }
         let quotient = unsigned(quotient);
         let (minus_quotient, minus_rest) = (self.negate(&quotient), self.negate(&rest));

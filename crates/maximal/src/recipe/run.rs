@@ -101,6 +101,8 @@ pub(crate) struct Run<'w, 'i, 't> {
     pub written: HashMap<EventId, Option<i64>>,
     done: Vec<u32>,
     strayed: Vec<bool>,
+    /// Threads that have taken a wrong step.
+    lost: Vec<bool>,
     diverged: Vec<Option<EventId>>,
     round: u32,
     cells: Vec<(u32, Content)>,
@@ -127,6 +129,7 @@ impl<'w, 'i, 't> Run<'w, 'i, 't> {
             written: HashMap::new(),
             done: Vec::new(),
             strayed: Vec::new(),
+            lost: Vec::new(),
             diverged: Vec::new(),
             round: 0,
             cells: vec![(0, nothing); cells.count()],
@@ -169,6 +172,7 @@ impl<'w, 'i, 't> Run<'w, 'i, 't> {
         self.done = (0..threads.count()).map(|thread| threads.count_before(thread, base)).collect();
         self.cut.clone_from(&self.done);
         self.strayed = vec![false; threads.count()];
+        self.lost = vec![false; threads.count()];
         self.diverged = vec![None; threads.count()];
         self.waiting_since.fill(None);
         self.exclusive.fill(None);
@@ -542,7 +546,7 @@ impl<'w, 'i, 't> Run<'w, 'i, 't> {
                     (same && !op.on_other_side(), value)
                 }
                 Err(()) => {
-                    self.broken.push(Broken::Value(event));
+                    self.break_value(event, thread);
                     (false, None)
                 }
             },
@@ -604,7 +608,7 @@ impl<'w, 'i, 't> Run<'w, 'i, 't> {
         let Role::Let(definition) = self.world.symbolic.role(event) else { return };
         let term = self.world.symbolic.definition(definition).term.expect("a let has a term");
         let given = self.given(event, term).unwrap_or_else(|()| {
-            self.broken.push(Broken::Value(event));
+            self.break_value(event, self.world.index.threads.thread(event));
             Given::Now(None)
         });
         self.symbols[definition.index()] = (self.round, given);
@@ -613,7 +617,7 @@ impl<'w, 'i, 't> Run<'w, 'i, 't> {
     fn branch(&mut self, event: EventId, thread: usize, op: Op, wishes: &Wishes) {
         let Role::Branch { condition, outcome } = self.world.symbolic.role(event) else {
             if self.strayed[thread] {
-                self.broken.push(Broken::Value(event));
+                self.break_value(event, thread);
             }
             return;
         };
@@ -631,6 +635,13 @@ impl<'w, 'i, 't> Run<'w, 'i, 't> {
             self.diverged[thread] = Some(event);
         }
         if !right {
+            self.break_value(event, thread);
+        }
+    }
+
+    /// What a thread does after its first wrong step follows from that, and says nothing new.
+    fn break_value(&mut self, event: EventId, thread: usize) {
+        if !std::mem::replace(&mut self.lost[thread], true) {
             self.broken.push(Broken::Value(event));
         }
     }

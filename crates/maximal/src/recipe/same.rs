@@ -3,7 +3,7 @@
 //! Where the trace says all values, that is a matter of values. Otherwise a thread that has read what it read does what it did,
 //! known or not; and what it does without an expression is certain only then.
 
-use crate::memory::Source;
+use crate::recipe::cells::Seen;
 use crate::recipe::circuit::{Bit, NO, YES};
 use crate::recipe::search::Search;
 use snag_trace::symbolic::Role;
@@ -16,47 +16,38 @@ impl Search<'_, '_, '_, '_> {
         if let Some(&agrees) = self.agreeing.get(&read) {
             return agrees;
         }
-        let found = self.found(read);
         let memory = &self.world.index.memory;
         let mut all = YES;
-        for (cell, choices) in memory.cells_of(read).zip(found.choices) {
-            let mut any = NO;
-            for (source, chosen) in choices {
-                let agrees = self.agrees_with(read, cell, source);
-                let both = self.and(chosen, agrees);
-                any = self.or(any, both);
-            }
-            all = self.and(all, any);
+        for at in 0..self.found(read).cells.len() {
+            let Seen { cell, choices, bits, known, .. } = &self.reads[&read].cells[at];
+            let (cell, bits, known) = (*cell, bits.clone(), *known);
+            let observed = memory.seen(read, cell);
+            let same = choices.iter().find(|choice| choice.source == observed).map(|choice| choice.chosen);
+            let by_write = match (same, observed) {
+                (None, _) => NO,
+                (Some(chosen), None) => chosen,
+                (Some(chosen), Some(write)) => {
+                    let as_observed = self.as_observed_write(write);
+                    self.and(chosen, as_observed)
+                }
+            };
+            let by_value = match memory.wanted(read, cell) {
+                Some(value) if !bits.is_empty() => self.equals(&bits, known, value),
+                _ => NO,
+            };
+            let agrees = self.or(by_write, by_value);
+            all = self.and(all, agrees);
         }
         self.agreeing.insert(read, all);
         all
     }
 
-    pub(super) fn agrees_with(&mut self, read: EventId, cell: usize, source: Source) -> Bit {
-        let memory = &self.world.index.memory;
-        let same = memory.seen(read, cell) == source;
-        let by_write = match source {
-            _ if !same => NO,
-            Some(write) => self.as_observed_write(write),
-            None => YES,
-        };
-        let by_value = match memory.wanted(read, cell) {
-            None => NO,
-            Some(value) => {
-                let width = self.world.index.cells.bytes(cell).map_or(64, |(_, bytes)| 8 * bytes as usize);
-                if width > 64 {
-                    return by_write;
-                }
-                let (bits, known) = self.content(source, cell, width);
-                let mut equal = known;
-                for (at, bit) in bits.into_iter().enumerate() {
-                    let right = if value >> at & 1 == 1 { bit } else { !bit };
-                    equal = self.and(equal, right);
-                }
-                equal
-            }
-        };
-        self.or(by_write, by_value)
+    /// That bits are known and those of a number.
+    fn equals(&mut self, bits: &[Bit], known: Bit, value: u64) -> Bit {
+        bits.iter().enumerate().fold(known, |equal, (at, &bit)| {
+            let right = if value >> at & 1 == 1 { bit } else { !bit };
+            self.and(equal, right)
+        })
     }
 
     /// That a write does what it did in the trace. Left open at first.
@@ -86,11 +77,7 @@ impl Search<'_, '_, '_, '_> {
         let same = self.as_observed_term(term);
         let Some(value) = self.world.index.trace.event(write).value_written() else { return same };
         let written = self.written(write);
-        let mut equal = written.known;
-        for (at, &bit) in written.bits.iter().enumerate() {
-            let right = if value >> at & 1 == 1 { bit } else { !bit };
-            equal = self.and(equal, right);
-        }
+        let equal = self.equals(&written.bits, written.known, value as u64);
         self.or(same, equal)
     }
 

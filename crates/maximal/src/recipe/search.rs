@@ -7,7 +7,7 @@
 use crate::cuts::Cuts;
 use crate::index::Index;
 use crate::memory::Source;
-use crate::recipe::cells::{Found, Written};
+use crate::recipe::cells::{Choice, Found, Written};
 use crate::recipe::circuit::{Bit, Circuit, NO, YES};
 use crate::recipe::run::{Broken, Run, Wishes};
 use crate::recipe::terms::{Open, Value};
@@ -18,6 +18,9 @@ use crate::solver::{Outcome as Solved, Stop};
 use snag_trace::symbolic::Role;
 use snag_trace::{DefinitionId, EventId, Op, TermId};
 use std::collections::{HashMap, HashSet};
+
+/// Of so many reads the solver is told in the first round what they saw; in each round it is twice as many.
+const REACH: usize = 4;
 
 /// A rule whose clauses were added.
 #[derive(PartialEq, Eq, Hash)]
@@ -50,15 +53,15 @@ pub(crate) struct Search<'s, 'w, 'i, 't> {
     pub(super) writes: HashMap<EventId, Written>,
     pub(super) agreeing: HashMap<EventId, Bit>,
     pub(super) observed: HashMap<EventId, Bit>,
-    /// Writes whose bits were left open, and writes of which it was left open whether they are as in the trace.
-    pub(super) open: Vec<EventId>,
+    /// Writes of which it was left open whether they are as in the trace.
     pub(super) open_observed: Vec<EventId>,
+    /// Reads of which the solver knows nothing yet but that they find something; and how many of them to tell it about
+    /// in this round.
+    pub(super) new_reads: Vec<EventId>,
+    pub(super) reach: usize,
     /// Products and quotients whose bits were left open, and with which operands they have been computed.
     pub(super) hard: HashMap<TermId, Open>,
     pub(super) points: HashSet<(TermId, i128, i128)>,
-    /// Reads that are being encoded, and how deep in one another.
-    pub(super) in_progress: Vec<EventId>,
-    pub(super) depth: u32,
     wishes: Wishes,
     pub effort: Effort,
 }
@@ -128,12 +131,11 @@ impl<'s, 'w, 'i, 't> Search<'s, 'w, 'i, 't> {
             writes: HashMap::new(),
             agreeing: HashMap::new(),
             observed: HashMap::new(),
-            open: Vec::new(),
             open_observed: Vec::new(),
+            new_reads: Vec::new(),
+            reach: 0,
             hard: HashMap::new(),
             points: HashSet::new(),
-            in_progress: Vec::new(),
-            depth: 0,
             wishes: Wishes::default(),
             effort: Effort::default(),
         };
@@ -178,6 +180,9 @@ impl<'s, 'w, 'i, 't> Search<'s, 'w, 'i, 't> {
             let before = self.line.added;
             self.learn();
             (self.effort.clauses, self.effort.events) = (self.line.added, self.line.events() as u32);
+            if self.line.is_stopped() {
+                return Outcome::Stopped;
+            }
             if self.line.added == before {
                 return Outcome::Stalled;
             }
@@ -228,10 +233,10 @@ impl<'s, 'w, 'i, 't> Search<'s, 'w, 'i, 't> {
         }
         wishes.edges.sort_unstable();
         for (&read, found) in &self.reads {
-            for (cell, choices) in self.world.index.memory.cells_of(read).zip(&found.choices) {
-                let chosen = choices.iter().find(|(_, chosen)| self.line.is_true(*chosen) == Some(true));
-                if let Some((source, _)) = chosen {
-                    wishes.chosen.insert((read, cell), *source);
+            for seen in &found.cells {
+                let chosen = seen.choices.iter().find(|choice| self.line.is_true(choice.chosen) == Some(true));
+                if let Some(choice) = chosen {
+                    wishes.chosen.insert((read, seen.cell), choice.source);
                 }
             }
         }
@@ -250,25 +255,38 @@ impl<'s, 'w, 'i, 't> Search<'s, 'w, 'i, 't> {
         bit
     }
 
-    fn new_divergence(&mut self, branch: EventId) -> Bit {
-        let world = self.world;
-        let threads = &world.index.threads;
-        let Some(side) = world.side_of_branch(branch).filter(|_| self.may_diverge) else { return NO };
-        if branch < self.scope.base || !self.scope.may(branch) {
-            return NO;
+    /// Whether a branch may go the other way, as far as that is known without the solver.
+    pub(super) fn can_diverge(&self, branch: EventId) -> bool {
+        if let Some(&bit) = self.diverging.get(&branch) {
+            return bit != NO;
         }
-        let thread = threads.thread(branch);
-        // Where the other side ends the thread stops, and nobody can join it.
-        let beyond = threads.events(thread).get(side.end as usize).copied();
-        let ruled_out: Vec<EventId> = beyond.into_iter().chain(world.joins[thread].iter().copied()).collect();
-        let own_target = |&event: &EventId| threads.thread(event) == thread;
-        if ruled_out.iter().any(|&event| self.scope.must(event)) || self.target.iter().any(own_target) {
+        let threads = &self.world.index.threads;
+        let own_target = |&event: &EventId| threads.thread(event) == threads.thread(branch);
+        self.may_diverge
+            && branch >= self.scope.base
+            && self.scope.may(branch)
+            && self.world.side_of_branch(branch).is_some()
+            && !self.target.iter().any(own_target)
+            && !self.ruled_out(branch).any(|event| self.scope.must(event))
+    }
+
+    /// What does not happen if a branch goes the other way: where that side ends the thread stops, and nobody can join it.
+    fn ruled_out(&self, branch: EventId) -> impl Iterator<Item = EventId> + use<'w> {
+        let world: &'w World = self.world;
+        let thread = world.index.threads.thread(branch);
+        let side = world.side_of_branch(branch);
+        let beyond = side.and_then(|side| world.index.threads.events(thread).get(side.end as usize).copied());
+        beyond.into_iter().chain(world.joins[thread].iter().copied())
+    }
+
+    fn new_divergence(&mut self, branch: EventId) -> Bit {
+        if !self.can_diverge(branch) {
             return NO;
         }
         let bit = self.line.fresh(false);
         let happens = self.line.included(&self.scope, branch);
         self.line.clause([!bit, happens]);
-        for event in ruled_out {
+        for event in self.ruled_out(branch) {
             let happens = self.line.included(&self.scope, event);
             self.line.clause([!bit, !happens]);
         }
@@ -287,7 +305,11 @@ impl<'s, 'w, 'i, 't> Search<'s, 'w, 'i, 't> {
 
     /// Adds the clauses of the rules that the last run broke.
     fn learn(&mut self) {
+        self.reach = REACH << self.effort.rounds.min(8);
         for broken in std::mem::take(&mut self.run.broken) {
+            if self.line.is_stopped() {
+                return;
+            }
             match broken {
                 Broken::Lock(holder, wanted) => self.lock(holder, wanted),
                 Broken::Wake(wake) => {
@@ -381,21 +403,24 @@ impl<'s, 'w, 'i, 't> Search<'s, 'w, 'i, 't> {
                 continue;
             }
             let Some(concrete) = self.run.found.get(&read).cloned() else { continue };
-            let found = self.found(read);
-            for ((cell, choices), concrete) in self.world.index.memory.cells_of(read).zip(found.choices).zip(concrete) {
-                for (source, chosen) in choices {
-                    if source != concrete.source && self.line.is_true(chosen) == Some(true) {
-                        self.between(read, cell, source, chosen, concrete.source);
-                    }
+            self.tell_chosen(read);
+            for (at, concrete) in concrete.iter().enumerate() {
+                let seen = &self.reads[&read].cells[at];
+                let cell = seen.cell;
+                let others: Vec<Choice> = seen
+                    .choices
+                    .iter()
+                    .filter(|choice| choice.source != concrete.source && self.line.is_true(choice.chosen) == Some(true))
+                    .copied()
+                    .collect();
+                for choice in others {
+                    self.between(read, cell, choice.source, choice.chosen, concrete.source);
                 }
                 let Some(write) = concrete.source.filter(|&write| write >= self.scope.base) else { continue };
-                if self.writes.get(&write).is_some_and(|written| !written.defined) {
-                    self.define(write);
-                    self.settle_open();
-                }
                 self.teach(write);
                 todo.extend(self.reads_before(write));
             }
+            self.settle();
         }
     }
 

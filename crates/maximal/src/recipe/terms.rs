@@ -118,7 +118,7 @@ impl Search<'_, '_, '_, '_> {
                 self.line.clause([!happens, right]);
             }
         }
-        self.settle_open();
+        self.settle();
         self.teach(event);
     }
 
@@ -358,14 +358,15 @@ impl Search<'_, '_, '_, '_> {
         }
         let read = definition.event;
         let found = self.found(read);
-        let number = self.numbers().convert(definition.sort, &Number::from_bits(found.bits));
+        let (bits, known) = (found.bits.clone(), found.known);
+        let number = self.numbers().convert(definition.sort, &Number::from_bits(bits));
         if self.world.is_plain(symbol) || self.world.index.op(read).on_other_side() {
-            return Value { number, known: found.known, undefined: NO };
+            return Value { number, known, undefined: NO };
         }
         // What the trace says need not be what memory held.
         let agrees = self.agrees(read);
         let recorded = Value::constant(definition.value);
         let number = self.numbers().choose(agrees, &recorded.number, &number);
-        Value { number, known: self.choose(agrees, recorded.known, found.known), undefined: NO }
+        Value { number, known: self.choose(agrees, recorded.known, known), undefined: NO }
     }
 }

@@ -47,6 +47,9 @@ impl Scope<'_, '_> {
     }
 }
 
+/// After so many clauses somebody is asked whether to stop.
+const CLAUSES: u32 = 1 << 12;
+
 pub(crate) struct Timeline {
     solver: Solver,
     now: Node,
@@ -66,6 +69,8 @@ pub(crate) struct Timeline {
     valued: usize,
     /// Clauses that were added.
     pub added: u32,
+    stop: Option<Stop>,
+    stopped: bool,
 }
 
 /// What the solver says about two events.
@@ -80,7 +85,7 @@ pub(crate) enum Said {
 
 impl Timeline {
     pub fn new(threads: usize, stop: Option<Stop>) -> Timeline {
-        let mut solver = Solver::new(stop);
+        let mut solver = Solver::new(stop.clone());
         let now = solver.order().add_node(None, None);
         Timeline {
             solver,
@@ -96,6 +101,8 @@ impl Timeline {
             variables: 0,
             valued: 0,
             added: 0,
+            stop,
+            stopped: false,
         }
     }
 
@@ -116,6 +123,12 @@ impl Timeline {
         Bit::Open(self.solver.add_variable(None, preferred))
     }
 
+    /// A new variable that follows from others.
+    pub fn derived(&mut self) -> Bit {
+        self.variables += 1;
+        Bit::Open(self.solver.add_derived())
+    }
+
     /// At least one of these holds.
     pub fn clause(&mut self, parts: impl IntoIterator<Item = Bit>) {
         let mut clause = Vec::new();
@@ -128,7 +141,15 @@ impl Timeline {
         }
         self.refuted |= clause.is_empty();
         self.added += 1;
+        if self.added.is_multiple_of(CLAUSES) {
+            self.stopped |= self.stop.as_ref().is_some_and(|stop| stop());
+        }
         self.clauses.push(clause);
+    }
+
+    /// Whether to say no more: somebody wants to stop.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
     }
 
     pub fn solve(&mut self) -> Outcome {
