@@ -9,6 +9,8 @@
 //! rest is counted. The witness is walked once, from its end, and at most some
 //! dozens of rows are kept, however long it is.
 
+use crate::values::Values;
+use crate::words;
 use snag_schedule::Schedule;
 use snag_trace::{EventId, LockId, Op, Ops, Tables, ThreadId, Trace, VarId, Variable};
 
@@ -28,6 +30,15 @@ pub struct Goal {
     pub events: Vec<EventId>,
     /// Which locks are held there, and by whom.
     pub held: Vec<(ThreadId, LockId)>,
+    /// What events do on the way there.
+    pub values: Values,
+}
+
+impl Goal {
+    /// What an event does on the way there, in words.
+    pub fn operation(&self, trace: &Trace, event: EventId) -> String {
+        words::operation_with(trace, event, self.values.of_event(trace, event))
+    }
 }
 
 /// Events kept at the end of each thread of the goal.
@@ -336,7 +347,7 @@ mod tests {
     use crate::text::tests::std_trace;
 
     fn shown(trace: &Trace, witness: &Schedule, goal: &[u32]) -> Vec<Row> {
-        let goal = Goal { events: goal.iter().map(|&e| EventId(e)).collect(), held: Vec::new() };
+        let goal = Goal { events: goal.iter().map(|&e| EventId(e)).collect(), held: Vec::new(), values: Values::default() };
         digest(trace, witness, &goal)
     }
 
@@ -370,7 +381,7 @@ mod tests {
         assert_eq!(rows[0], Row::Gap(16));
         assert_eq!(rows.len(), 8);
         let witness = Schedule::List((2..23).map(EventId).collect());
-        let of_other = Goal { events: vec![EventId(24)], held: Vec::new() };
+        let of_other = Goal { events: vec![EventId(24)], held: Vec::new(), values: Values::default() };
         assert_eq!(digest(&trace, &witness, &of_other), [Row::Gap(21)]);
         let witness = Schedule::List((0..20).map(EventId).collect());
         assert_eq!(digest(&trace, &witness, &of_other).len(), 20);

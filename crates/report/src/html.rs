@@ -194,7 +194,7 @@ impl<W: Write> TracePage<'_, W> {
         writeln!(self.out, "<th>location</th><th></th></tr>")?;
         for row in rows() {
             match row {
-                Row::Event(event) => event_row(self.out, self.trace, &threads, event, None)?,
+                Row::Event(event) => event_row(self.out, self.trace, goal, &threads, event, None)?,
                 Row::Gap(events) => {
                     let (span, text) = (threads.len() + 2, counted(events, "event"));
                     writeln!(self.out, "<tr class=\"gap\"><td></td><td colspan=\"{span}\">… {text} …</td></tr>")?;
@@ -202,7 +202,7 @@ impl<W: Write> TracePage<'_, W> {
             }
         }
         for event in goals() {
-            event_row(self.out, self.trace, &threads, event, Some(mark))?;
+            event_row(self.out, self.trace, goal, &threads, event, Some(mark))?;
         }
         writeln!(self.out, "</table></div>")
     }
@@ -211,6 +211,7 @@ impl<W: Write> TracePage<'_, W> {
 fn event_row(
     out: &mut dyn Write,
     trace: &Trace,
+    goal: &Goal,
     threads: &[ThreadId],
     event: EventId,
     mark: Option<&str>,
@@ -219,7 +220,7 @@ fn event_row(
     write!(out, "<tr{class}><td class=\"number\">{}</td>", grouped(event.0.into()))?;
     for &thread in threads {
         let own = thread == trace.thread_of(event);
-        let text = if own { words::operation(trace, event) } else { String::new() };
+        let text = if own { goal.operation(trace, event) } else { String::new() };
         write!(out, "<td>{}</td>", Escaped(&text))?;
     }
     let arrow = mark.map(|word| format!("◀ {word}")).unwrap_or_default();

@@ -26,6 +26,7 @@ mod emit;
 mod number;
 mod place;
 mod story;
+mod values;
 mod words;
 
 pub use background::{Background, Frame};

@@ -187,7 +187,7 @@ impl<W: Write> Results<'_, W> {
         json.end()?;
         json.array_at("locations")?;
         for &event in events {
-            self.location(event)?;
+            self.location(event, &words::operation(self.trace, event))?;
         }
         self.json.end()?;
         let mut places: Vec<_> = events.iter().map(|&event| words::location(self.trace, event)).collect();
@@ -214,7 +214,7 @@ impl<W: Write> Results<'_, W> {
         json.end()
     }
 
-    fn location(&mut self, event: EventId) -> io::Result<()> {
+    fn location(&mut self, event: EventId, operation: &str) -> io::Result<()> {
         let json = &mut *self.json;
         json.object()?;
         match Place::parse(self.trace.location_of(event)) {
@@ -241,7 +241,7 @@ impl<W: Write> Results<'_, W> {
         }
         json.object_at("message")?;
         let thread = words::thread(self.trace, event);
-        json.string_at("text", &format!("{thread}: {} (event {})", words::operation(self.trace, event), event.0))?;
+        json.string_at("text", &format!("{thread}: {operation} (event {})", event.0))?;
         json.end()?;
         json.end()
     }
@@ -268,7 +268,7 @@ impl<W: Write> Results<'_, W> {
             self.json.array_at("locations")?;
             for (order, &event) in steps.iter().enumerate() {
                 if self.trace.thread_of(event) == thread {
-                    self.step(order, event, goal.events.contains(&event))?;
+                    self.step(order, event, goal)?;
                 }
             }
             self.json.end()?;
@@ -279,10 +279,10 @@ impl<W: Write> Results<'_, W> {
         self.json.end()
     }
 
-    fn step(&mut self, order: usize, event: EventId, essential: bool) -> io::Result<()> {
+    fn step(&mut self, order: usize, event: EventId, goal: &Goal) -> io::Result<()> {
         self.json.object()?;
         self.json.integer_at("executionOrder", order as u64)?;
-        self.json.string_at("importance", if essential { "essential" } else { "important" })?;
+        self.json.string_at("importance", if goal.events.contains(&event) { "essential" } else { "important" })?;
         let kinds: &[&str] = match self.trace.events.ops()[event.index()] {
             Op::Acquire | Op::ReadAcquire | Op::WaitEnd => &["acquire", "lock"],
             Op::Release | Op::ReadRelease | Op::WaitBegin => &["release", "lock"],
@@ -296,7 +296,7 @@ impl<W: Write> Results<'_, W> {
             self.json.end()?;
         }
         self.json.key("location")?;
-        self.location(event)?;
+        self.location(event, &goal.operation(self.trace, event))?;
         self.json.end()
     }
 }

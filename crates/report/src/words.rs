@@ -22,6 +22,12 @@ pub fn place(trace: &Trace, event: EventId) -> Cow<'_, str> {
 /// What an event does to what: `write x = 3`.
 pub fn operation(trace: &Trace, id: EventId) -> String {
     let event = trace.event(id);
+    operation_with(trace, id, (event.value, event.written))
+}
+
+/// The same with what is read or written, and what an `rmw` writes.
+pub fn operation_with(trace: &Trace, id: EventId, values: (Option<i64>, Option<i64>)) -> String {
+    let event = trace.event(id);
     let target = trace.target_text(&event);
     if event.op == Op::Mark {
         return clean(&target).into_owned();
@@ -43,7 +49,7 @@ pub fn operation(trace: &Trace, id: EventId) -> String {
         }
         _ => {}
     }
-    match (event.op, event.value, event.written) {
+    match (event.op, values.0, values.1) {
         (Op::Rmw, Some(read), Some(written)) => text.push_str(&format!(" = {read} -> {written}")),
         (_, Some(value), _) => text.push_str(&format!(" = {value}")),
         _ => {}

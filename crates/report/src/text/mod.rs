@@ -18,6 +18,7 @@ use crate::digest::{Goal, Row, digest};
 use crate::findings::{Findings, Report, Unread};
 use crate::number::{counted, grouped, seconds};
 use crate::suppress::Suppressed;
+use crate::values::Values;
 use crate::{describe, digest, story, words};
 use snag_predict::{Analysis, Candidate, Deadlock, Engine, EngineReport, Race};
 use snag_schedule::Schedule;
@@ -182,7 +183,7 @@ impl<W: Write> TraceText<'_, W> {
             }
         };
         writeln!(self.out)?;
-        Table::new(self.trace, self.style, rows(), goal).print(self.out, INDENT, rows(), goal, mark)?;
+        Table::new(self.trace, self.style, rows(), goal).print(self.out, INDENT, rows(), mark)?;
         writeln!(self.out)
     }
 
@@ -312,12 +313,12 @@ pub(crate) fn race_goal(trace: &Trace, race: &Race) -> Goal {
     };
     let mut all = held(race.first, &race.locks_first);
     all.extend(held(race.second, &race.locks_second));
-    Goal { events: vec![race.first, race.second], held: all }
+    Goal { events: vec![race.first, race.second], held: all, values: Values::of(trace, race) }
 }
 
 /// What a deadlock's witness leads to.
 pub(crate) fn deadlock_goal(trace: &Trace, deadlock: &Deadlock, holders: &[Vec<ThreadId>]) -> Goal {
-    let mut goal = Goal { events: deadlock.pending.clone(), held: Vec::new() };
+    let mut goal = Goal { events: deadlock.pending.clone(), ..Goal::default() };
     for (&event, threads) in deadlock.pending.iter().zip(holders) {
         if let Some(lock) = digest::takes(trace, event) {
             goal.held.extend(threads.iter().map(|&thread| (thread, lock)));

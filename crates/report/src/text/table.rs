@@ -23,6 +23,7 @@ const MARK: usize = 10;
 /// The layout of one table.
 pub struct Table<'a> {
     trace: &'a Trace,
+    goal: &'a Goal,
     style: &'a Style,
     /// Width of the column of event numbers.
     number: usize,
@@ -43,13 +44,13 @@ const LOCATION: &str = "location";
 
 impl<'a> Table<'a> {
     /// Measures the rows that [`Table::print`] is going to print.
-    pub fn new(trace: &'a Trace, style: &'a Style, rows: impl Iterator<Item = Row>, goal: &Goal) -> Table<'a> {
+    pub fn new(trace: &'a Trace, style: &'a Style, rows: impl Iterator<Item = Row>, goal: &'a Goal) -> Table<'a> {
         let mut widths: Vec<usize> = vec![0; trace.tables.thread_count()];
         let (mut largest, mut location) = (0, 0);
         for row in rows.chain(goal.events.iter().map(|&event| Row::Event(event))) {
             let Row::Event(event) = row else { continue };
             let width = &mut widths[trace.thread_of(event).index()];
-            *width = (*width).max(display_width(&words::operation(trace, event)));
+            *width = (*width).max(display_width(&goal.operation(trace, event)));
             largest = largest.max(event.0);
             location = location.max(display_width(&words::clean(trace.location_of(event))));
         }
@@ -62,7 +63,7 @@ impl<'a> Table<'a> {
             })
             .collect();
         let location = if location == 0 { 0 } else { location.max(LOCATION.len()) };
-        let mut table = Table { trace, style, number, columns: Columns::Threads(Vec::new()), location };
+        let mut table = Table { trace, goal, style, number, columns: Columns::Threads(Vec::new()), location };
         table.fit(threads);
         table
     }
@@ -98,7 +99,6 @@ impl<'a> Table<'a> {
         out: &mut dyn Write,
         indent: &str,
         rows: impl Iterator<Item = Row>,
-        goal: &Goal,
         mark: impl Fn(EventId) -> String,
     ) -> io::Result<()> {
         let header = format!("{indent}{}", self.header());
@@ -115,7 +115,7 @@ impl<'a> Table<'a> {
             };
             writeln!(out, "{text}")?;
         }
-        for &event in &goal.events {
+        for &event in &self.goal.events {
             let text = format!("{indent}{}{} {}", self.row(event), self.style.arrow(), mark(event));
             writeln!(out, "{}", self.style.alarm(format_args!("{text}")))?;
         }
@@ -144,7 +144,7 @@ impl<'a> Table<'a> {
     /// One event, up to where a mark may stand.
     fn row(&self, event: EventId) -> String {
         let mut text = pad_left(&grouped(event.0.into()), self.number);
-        let operation = words::operation(self.trace, event);
+        let operation = self.goal.operation(self.trace, event);
         match &self.columns {
             Columns::Threads(threads) => {
                 for &(thread, width) in threads {
