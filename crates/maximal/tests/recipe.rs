@@ -27,13 +27,19 @@ fn conflicting(trace: &Trace, cells: &Cells) -> Vec<(EventId, EventId)> {
 
 /// The races that Recipe finds, each with a witness that the checker accepts.
 fn races(trace: &Trace) -> Result<BTreeSet<(EventId, EventId)>, String> {
+    races_in_window(trace, EventId(0), EventId::new(trace.len()))
+}
+
+/// Those of a window.
+fn races_in_window(trace: &Trace, base: EventId, end: EventId) -> Result<BTreeSet<(EventId, EventId)>, String> {
     let cells = Cells::of(trace);
     let checker = Checker::new(trace, &cells);
     let index = Index::symbolic(trace, &cells);
     let mut found = BTreeSet::new();
     let recipe = Recipe::of(&index);
     let mut asker = recipe.asker(None);
-    for (a, b) in conflicting(trace, &cells) {
+    asker.set_window(base, end);
+    for (a, b) in conflicting(trace, &cells).into_iter().filter(|&(a, b)| a >= base && b < end) {
         match asker.ask(&[a, b]).0 {
             Answer::Possible(schedule) => {
                 let refused = |why| format!("({a:?}, {b:?}) {schedule:?}, diverging {:?}: {why}", asker.diverging);
@@ -109,6 +115,32 @@ fn equals_the_oracle_where_everything_is_symbolic() {
     // The traces are of the kind that this is about.
     println!("{all} races, {beyond} of them beyond control, {diverging} on the other side of a branch");
     assert!(beyond > 500 && diverging > 150, "{all} {beyond} {diverging}");
+}
+
+#[test]
+fn equals_the_oracle_in_windows() {
+    let (mut all, mut less) = (0, 0);
+    for seed in 0..600 {
+        let mut rng = Rng::new(seed);
+        let trace = symbolic_trace(&Dense::small(&mut rng), &mut rng);
+        if trace.len() > 30 {
+            continue;
+        }
+        let whole = symbolic::races(&trace);
+        let size = rng.between(5, 16);
+        for base in (0..trace.len()).step_by(size) {
+            let (base, end) = (EventId::new(base), EventId::new((base + size).min(trace.len())));
+            let (found, expected) =
+                (races_in_window(&trace, base, end), symbolic::races_in_window(&trace, base, end));
+            let shown = || format!("seed {seed}, {base:?} to {end:?}\n{}", snag_oracle::show(&trace));
+            assert_eq!(found, Ok(expected.clone()), "{}", shown());
+            assert!(expected.is_subset(&whole), "{}", shown());
+            all += expected.len();
+            less += whole.iter().filter(|&&(a, b)| a >= base && b < end && !expected.contains(&(a, b))).count();
+        }
+    }
+    // Some windows have races, and some lose one.
+    assert!(all > 200 && less > 20, "{all} {less}");
 }
 
 #[test]

@@ -18,7 +18,13 @@ pub fn races(trace: &Trace) -> BTreeSet<(EventId, EventId)> {
     if !trace.has_branches() && Symbolic::of(trace).is_empty() {
         return crate::search::races(trace, crate::Level::Value);
     }
-    Search::new(trace).races()
+    Search::new(trace).races(0, trace.len())
+}
+
+/// The races of a trace with branches or symbols after schedules that begin like the trace up to `base` and contain
+/// nothing from `end` on; both events lie in between.
+pub fn races_in_window(trace: &Trace, base: EventId, end: EventId) -> BTreeSet<(EventId, EventId)> {
+    Search::new(trace).races(base.index(), end.index())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -73,9 +79,9 @@ impl<'t> Search<'t> {
         }
     }
 
-    fn races(&self) -> BTreeSet<(EventId, EventId)> {
+    fn races(&self, base: usize, end: usize) -> BTreeSet<(EventId, EventId)> {
         let threads = self.facts.threads.len();
-        let start = State {
+        let mut start = State {
             done: 0,
             diverged: vec![None; threads],
             strayed: vec![false; threads],
@@ -85,11 +91,15 @@ impl<'t> Search<'t> {
             given_up: vec![0; threads],
             missed: 0,
         };
+        for event in 0..base {
+            start = self.execute(&start, event, false).expect("the trace is feasible");
+        }
         let mut found = BTreeSet::new();
         let mut known = HashSet::from([start.clone()]);
         let mut open = vec![start];
         while let Some(state) = open.pop() {
-            let next: Vec<usize> = self.next_events(&state).filter(|&event| self.is_due(&state, event)).collect();
+            let next = self.next_events(&state).filter(|&event| event < end && self.is_due(&state, event));
+            let next: Vec<usize> = next.collect();
             for &a in &next {
                 for &b in next.iter().filter(|&&b| a < b && self.conflict(a, b)) {
                     if self.may_race(&state, a) && self.may_race(&state, b) {

@@ -1,11 +1,14 @@
 //! Recipe in the pipeline: the figures of its paper, and random programs whose races are known.
 
+use snag_oracle::Rng;
+use snag_oracle::dense::{Dense, symbolic_trace};
 use snag_predict::{Analysis, Engine, Options, Quiet, Race, analyse};
 use snag_rcp::{Plan, compile, explore, random, run};
 use snag_schedule::{Checker, Level};
 use snag_trace::text_format::TextReader;
 use snag_trace::{Cells, EventId, Trace, TraceReader};
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 const FIGURE_1: &str = include_str!("../../../examples/recipe/figure1.rcp");
 const FIGURE_2: &str = include_str!("../../../examples/recipe/figure2.rcp");
@@ -233,6 +236,69 @@ fn a_pointer_read_from_shared_memory_is_kept() {
     // What is not followed may change.
     assert!(race_if_read_early("u64", 8192, 4096, &["branch((!= a 0))=1"]));
     assert!(!race_if_read_early("u64", 0, 4096, &["branch((!= a 0))=1"]));
+}
+
+/// Whatever the size of the windows, what is found in them is real, and found without them, too.
+#[test]
+fn windows_find_only_what_the_whole_trace_has() {
+    let (mut whole, mut in_windows) = (0, 0);
+    for seed in 0..150 {
+        let text = random::program(seed);
+        let program = compile("p", &text).unwrap_or_else(|mistake| panic!("{seed}: {}", mistake.show("p", &text)));
+        let trace = run(&program, &Plan { seed, ..Plan::default() }).expect("the program runs").trace;
+        if trace.is_empty() {
+            continue;
+        }
+        let all = pairs(&trace, &with(&trace, Engine::Recipe, None));
+        for size in [5, 12, 40] {
+            let options = Options { engines: vec![Engine::Recipe], window: Some(size), ..Options::default() };
+            let analysis = analyse(&trace, &options, &Quiet);
+            verified(&trace, &analysis);
+            for race in &analysis.races {
+                let (first, second) = (race.first.index(), race.second.index());
+                assert_eq!(first / size, second / size, "seed {seed}: a pair of two windows\n{text}");
+                let prefix = race.witness.iter(&trace).take(first / size * size);
+                assert!(prefix.eq((0..first / size * size).map(EventId::new)), "seed {seed}: a changed past\n{text}");
+            }
+            let found = pairs(&trace, &analysis);
+            assert!(found.is_subset(&all), "seed {seed}, {size}: {found:?}, without windows {all:?}\n{text}");
+            in_windows += found.len();
+            if size >= trace.len() {
+                assert_eq!(found, all, "seed {seed}: one window is the whole trace\n{text}");
+            }
+        }
+        whole += all.len();
+    }
+    assert!(in_windows > whole / 2 && in_windows < 3 * whole, "{in_windows} {whole}");
+}
+
+/// Everything is symbolic, no two events share a location, and there are more pairs than anybody could decide in the time.
+#[test]
+fn a_budget_ends_the_engine_and_what_is_left_is_counted() {
+    let shape = Dense {
+        threads: 6,
+        variables: 12,
+        locks: 3,
+        steps: 2000,
+        sort: snag_trace::symbolic::Sort::from_word("i64").expect("a type"),
+        branches: 14,
+        sides: 50,
+        stay: 75,
+        join: true,
+    };
+    let trace = symbolic_trace(&shape, &mut Rng::new(7));
+    for budget in [Duration::ZERO, Duration::from_millis(300)] {
+        let options = Options { engines: vec![Engine::Recipe], budget: Some(budget), ..Options::default() };
+        let started = Instant::now();
+        let analysis = analyse(&trace, &options, &Quiet);
+        // All questions together would take hours.
+        assert!(started.elapsed() < Duration::from_secs(100), "{:?}", started.elapsed());
+        verified(&trace, &analysis);
+        assert!(!analysis.engines[0].complete);
+        let left: u64 =
+            analysis.left.iter().filter(|left| left.engine == Engine::Recipe).map(|left| left.count).sum();
+        assert!(left > 1000, "{left}");
+    }
 }
 
 /// On random programs: what is found is real, and each level finds what the ones before find. `SEEDS=5000` looks at as many
