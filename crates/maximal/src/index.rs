@@ -151,6 +151,23 @@ impl<'t> Index<'t> {
     }
 
     #[inline]
+    /// Which of two events comes first, if that is the same in all schedules that have both and begin like the trace up to
+    /// `base`; and whether only because of that.
+    pub(crate) fn settled(&self, first: EventId, second: EventId, base: EventId) -> Option<(bool, bool)> {
+        let Index { threads, must, .. } = self;
+        if threads.thread(first) == threads.thread(second) {
+            Some((first < second, false))
+        } else if must.reaches(threads, first, second) {
+            Some((true, false))
+        } else if must.reaches(threads, second, first) {
+            Some((false, false))
+        } else if first < base || second < base {
+            Some((first < second, true))
+        } else {
+            None
+        }
+    }
+
     pub(crate) fn op(&self, event: EventId) -> Op {
         self.trace.events.ops()[event.index()]
     }

@@ -33,6 +33,7 @@ mod sections;
 mod solver;
 mod tally;
 mod threads;
+mod timeline;
 #[cfg(feature = "z3")]
 pub mod z3;
 

@@ -13,10 +13,10 @@ use crate::cuts::{Cuts, Target};
 use crate::impasse::{Fact, Impasse};
 use crate::index::Index;
 use crate::memory::{Source, Writes};
-use crate::order::Node;
 use crate::replay::{Replay, Violation, Wishes};
 use crate::sections::SectionId;
-use crate::solver::{Literal, Outcome, Solver, Stop};
+use crate::solver::{Literal, Outcome, Stop, Truth};
+use crate::timeline::{Said, Timeline};
 use snag_schedule::Level;
 use snag_trace::{EventId, Op};
 use std::collections::{HashMap, HashSet};
@@ -72,24 +72,6 @@ impl Effort {
     }
 }
 
-/// Something that is known, or up to the solver.
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum Truth {
-    Known(bool),
-    Open(Literal),
-}
-
-impl std::ops::Not for Truth {
-    type Output = Truth;
-
-    fn not(self) -> Truth {
-        match self {
-            Truth::Known(known) => Truth::Known(!known),
-            Truth::Open(literal) => Truth::Open(!literal),
-        }
-    }
-}
-
 /// A rule whose clauses were added.
 #[derive(PartialEq, Eq, Hash)]
 enum Rule {
@@ -108,16 +90,7 @@ pub(crate) struct Search<'s, 'i, 't> {
     replay: &'s mut Replay<'i, 't>,
     target: Target<'s>,
     cuts: Cuts,
-    solver: Solver,
-    /// The node of the target.
-    now: Node,
-    nodes: HashMap<EventId, Node>,
-    /// The event of each node; that of the target is none.
-    events: Vec<EventId>,
-    /// The nodes of each thread in order.
-    chains: Vec<Vec<Node>>,
-    atoms: HashMap<(Node, Node), Literal>,
-    ordered: Vec<(Literal, Node, Node)>,
+    line: Timeline,
     /// Per read and cell what it may see.
     choices: HashMap<(EventId, usize), Vec<(Source, Literal)>>,
     /// At `control`: that a read sees what it saw.
@@ -130,8 +103,6 @@ pub(crate) struct Search<'s, 'i, 't> {
     switches: Vec<Literal>,
     switched: Vec<Vec<Fact>>,
     refuted: bool,
-    /// The graph has changed since it was sorted.
-    unsorted: bool,
     /// The solver has been asked.
     solved: bool,
     /// How many decisions the solver has taken.
@@ -153,23 +124,16 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
     ) -> Self {
         let decisions = Arc::new(AtomicU64::new(0));
         let counted = decisions.clone();
-        let mut solver = Solver::new(Some(Arc::new(move || {
+        let stop: Stop = Arc::new(move || {
             let steps = STEPS_OF_DECISION * counted.fetch_add(1, Ordering::Relaxed);
             steps >= most_steps || stop.as_ref().is_some_and(|stop| stop())
-        })));
-        let now = solver.order().add_node(None, None);
+        });
         let mut search = Search {
             index,
             replay,
             target,
             cuts,
-            solver,
-            now,
-            nodes: HashMap::new(),
-            events: vec![EventId(u32::MAX)],
-            chains: vec![Vec::new(); index.threads.count()],
-            atoms: HashMap::new(),
-            ordered: Vec::new(),
+            line: Timeline::new(index.threads.count(), Some(stop)),
             choices: HashMap::new(),
             kept: HashMap::new(),
             rules: HashSet::new(),
@@ -178,7 +142,6 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
             switches: Vec::new(),
             switched: Vec::new(),
             refuted: false,
-            unsorted: true,
             solved: false,
             decisions,
             most_steps,
@@ -189,8 +152,7 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
         for thread in 0..index.threads.count() {
             let least = search.cuts.least[thread];
             if least > index.threads.count_before(thread, target.base) {
-                let node = search.node(index.threads.event(thread, least - 1));
-                search.solver.order().add_fixed(node, now);
+                search.line.must_happen(index, index.threads.event(thread, least - 1));
             }
         }
         search
@@ -214,7 +176,9 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
             if is_witness {
                 return Found::Witness;
             }
-            if !self.learn() {
+            let learnt = self.learn();
+            self.effort.events = self.line.events() as u32;
+            if !learnt {
                 return Found::Stalled;
             }
             let decisions = self.decisions.load(Ordering::Relaxed);
@@ -232,28 +196,23 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
     }
 
     fn solve(&mut self) -> Outcome {
-        if self.unsorted {
-            self.unsorted = false;
-            let events = &self.events;
-            // Fixed edges follow the order of the trace, so only what the solver knows for certain can close a cycle.
-            self.refuted |= !self.solver.order().sort(|node| events[node.0 as usize].0);
-        }
+        self.refuted |= !self.line.sort();
         for (mut clause, facts) in self.clauses.drain(..) {
             if self.switches.len() < MOST_BLAMED {
-                let switch = self.solver.add_variable(None, true);
+                let switch = self.line.solver.add_variable(None, true);
                 clause.push(!switch);
                 self.switches.push(switch);
                 self.switched.push(facts);
             } else {
                 facts.into_iter().for_each(|fact| self.used.add(&self.index.threads, fact));
             }
-            self.solver.add_clause(&clause);
+            self.line.solver.add_clause(&clause);
         }
         if self.refuted {
             return Outcome::Unsatisfiable;
         }
         self.solved = true;
-        self.solver.solve_assuming(&self.switches)
+        self.line.solver.solve_assuming(&self.switches)
     }
 
     /// What the refutation has used of the question.
@@ -261,13 +220,13 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
         let threads = &self.index.threads;
         let mut blamed: Vec<usize> = (0..self.switches.len()).collect();
         if !self.refuted {
-            blamed.retain(|&at| self.solver.is_to_blame(self.switches[at]));
+            blamed.retain(|&at| self.line.solver.is_to_blame(self.switches[at]));
         }
         let mut at = 0;
         while !self.refuted && blamed.len() <= MOST_DROPPED && at < blamed.len() {
             let others: Vec<_> = blamed.iter().filter(|&&other| other != blamed[at]).collect();
             let switches: Vec<_> = others.iter().map(|&&other| self.switches[other]).collect();
-            match self.solver.solve_assuming(&switches) {
+            match self.line.solver.solve_assuming(&switches) {
                 Outcome::Unsatisfiable => {
                     blamed.remove(at);
                 }
@@ -287,15 +246,11 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
         included.clear();
         chosen.clear();
         most.clone_from(&self.cuts.most);
-        for &(literal, first, second) in &self.ordered {
-            let (first, second) = if self.solver.is_true(literal) { (first, second) } else { (second, first) };
-            let event = |node: Node| self.events[node.0 as usize];
-            if second == self.now {
-                included.push(event(first));
-            } else if first == self.now {
-                self.exclude(event(second), most);
-            } else {
-                edges.push((event(first), event(second)));
+        for said in self.line.said(usize::MAX) {
+            match said {
+                Said::Happens(event) => included.push(event),
+                Said::DoesNot(event) => self.exclude(event, most),
+                Said::Order(first, second) => edges.push((first, second)),
             }
         }
         // What comes after something that does not happen does not happen either.
@@ -313,10 +268,10 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
         }
         for (&(read, cell), choices) in &self.choices {
             // Nobody needs this read to be kept.
-            if matches!(self.kept[&read], Truth::Open(kept) if !self.solver.is_true(kept)) {
+            if matches!(self.kept[&read], Truth::Open(kept) if !self.line.solver.is_true(kept)) {
                 continue;
             }
-            if let Some((source, _)) = choices.iter().find(|(_, literal)| self.solver.is_true(*literal)) {
+            if let Some((source, _)) = choices.iter().find(|(_, literal)| self.line.solver.is_true(*literal)) {
                 chosen.insert((read, cell), *source);
             }
         }
@@ -329,48 +284,6 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
     }
 
     // Atoms.
-
-    fn node(&mut self, event: EventId) -> Node {
-        if let Some(&node) = self.nodes.get(&event) {
-            return node;
-        }
-        self.unsorted = true;
-        self.effort.events += 1;
-        let (thread, events) = (self.index.threads.thread(event), &self.events);
-        let at = self.chains[thread].partition_point(|node| events[node.0 as usize] < event);
-        let previous = at.checked_sub(1).map(|at| self.chains[thread][at]);
-        let next = self.chains[thread].get(at).copied();
-        let node = self.solver.order().add_node(previous, next);
-        self.chains[thread].insert(at, node);
-        self.events.push(event);
-        self.nodes.insert(event, node);
-        self.fix(event, node, thread);
-        node
-    }
-
-    /// Tells the graph what the must order says about a new node: its nearest neighbours in the other threads.
-    fn fix(&mut self, event: EventId, node: Node, thread: usize) {
-        let Index { threads, must, .. } = self.index;
-        for other in (0..threads.count()).filter(|&other| other != thread) {
-            if self.chains[other].is_empty() {
-                continue;
-            }
-            let events = &self.events;
-            let position = |node: &Node| threads.position(events[node.0 as usize]);
-            let before = must.row(event)[other];
-            let at = self.chains[other].partition_point(|node| position(node) < before);
-            let earlier = at.checked_sub(1).map(|at| self.chains[other][at]);
-            let after = must.first_after(threads, event, other);
-            let at = self.chains[other].partition_point(|node| position(node) < after);
-            let later = self.chains[other].get(at).copied();
-            if let Some(earlier) = earlier {
-                self.solver.order().add_fixed(earlier, node);
-            }
-            if let Some(later) = later {
-                self.solver.order().add_fixed(node, later);
-            }
-        }
-    }
 
     /// Whether every schedule contains an event.
     fn must(&mut self, event: EventId) -> bool {
@@ -390,26 +303,9 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
         may
     }
 
-    /// Which of two events comes first, if that is the same in all schedules that have both; and whether only because
-    /// the trace begins as it was.
-    fn settled(&self, first: EventId, second: EventId) -> Option<(bool, bool)> {
-        let Index { threads, must, .. } = self.index;
-        if threads.thread(first) == threads.thread(second) {
-            Some((first < second, false))
-        } else if must.reaches(threads, first, second) {
-            Some((true, false))
-        } else if must.reaches(threads, second, first) {
-            Some((false, false))
-        } else if first < self.target.base || second < self.target.base {
-            Some((first < second, true))
-        } else {
-            None
-        }
-    }
-
     /// That one event comes before another. What cannot happen comes last.
     fn before(&mut self, first: EventId, second: EventId) -> Truth {
-        if let Some((settled, fixed)) = self.settled(first, second) {
+        if let Some((settled, fixed)) = self.index.settled(first, second, self.target.base) {
             self.facts.extend(fixed.then_some(Fact::Fixed));
             return Truth::Known(settled);
         }
@@ -422,8 +318,7 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
         // The solver knows that they happen if they must.
         self.must(first);
         self.must(second);
-        let (first, second) = (self.node(first), self.node(second));
-        Truth::Open(self.atom(first, second))
+        Truth::Open(self.line.before(self.index, first, second))
     }
 
     /// That an event happens.
@@ -434,29 +329,10 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
         if !self.may(event) {
             return Truth::Known(false);
         }
-        let node = self.node(event);
-        Truth::Open(self.atom(node, self.now))
-    }
-
-    fn atom(&mut self, first: Node, second: Node) -> Literal {
-        if let Some(&literal) = self.atoms.get(&(first, second)) {
-            return literal;
-        }
-        // As in the trace, or as it was in the last replay.
-        let preferred = match second == self.now {
-            true => self.happened(first),
-            false => self.events[first.0 as usize] < self.events[second.0 as usize],
-        };
-        let literal = self.solver.add_variable(Some((first, second)), preferred);
-        self.atoms.insert((first, second), literal);
-        self.atoms.insert((second, first), !literal);
-        self.ordered.push((literal, first, second));
-        literal
-    }
-
-    fn happened(&self, node: Node) -> bool {
-        let event = self.events[node.0 as usize];
-        self.index.threads.position(event) < self.replay.cut[self.index.threads.thread(event)]
+        // As it was in the last replay.
+        let threads = &self.index.threads;
+        let happened = threads.position(event) < self.replay.cut[threads.thread(event)];
+        Truth::Open(self.line.happens(self.index, event, happened))
     }
 
     /// At least one of these holds. What was found out about the bounds since `from` belongs to this clause.
@@ -554,7 +430,7 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
         let seen = memory.seen(read, cell);
         let choices = self.choices.get(&(read, cell)).cloned().unwrap_or_default();
         for (source, literal) in choices {
-            let chosen = if is_new || !self.solved { source == seen } else { self.solver.is_true(literal) };
+            let chosen = if is_new || !self.solved { source == seen } else { self.line.solver.is_true(literal) };
             if !chosen {
                 continue;
             }
@@ -620,7 +496,7 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
     /// A read that is kept sees one of the writes it may see; and what makes it count keeps it.
     fn introduce(&mut self, read: EventId) {
         let kept = match self.index.level {
-            Level::Control => Truth::Open(self.solver.add_variable(None, true)),
+            Level::Control => Truth::Open(self.line.solver.add_variable(None, true)),
             _ => self.included(read),
         };
         self.kept.insert(read, kept);
@@ -688,7 +564,7 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
             if earlier == Truth::Known(false) {
                 continue;
             }
-            let literal = self.solver.add_variable(None, source == seen);
+            let literal = self.line.solver.add_variable(None, source == seen);
             choices.push((source, literal));
             self.clause(from, [!Truth::Open(literal), earlier]);
             // The read happens if it sees anything.
@@ -705,7 +581,9 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
         // Whether one of the writes that come before the read in any case hides a write from it; and whether only
         // because the trace begins as it was.
         let hidden = |write: EventId| {
-            let hides = |other: EventId| self.settled(write, other).filter(|settled| settled.0 && other != write);
+            let hides = |other: EventId| {
+                self.index.settled(write, other, self.target.base).filter(|settled| settled.0 && other != write)
+            };
             let always = by_must.iter().any(|&other| matches!(hides(other), Some((_, false))));
             latest.iter().any(|&other| hides(other).is_some()).then_some(!always)
         };

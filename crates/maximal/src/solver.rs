@@ -35,6 +35,24 @@ impl Not for Literal {
     }
 }
 
+/// Something that is known, or up to the solver.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) enum Truth {
+    Known(bool),
+    Open(Literal),
+}
+
+impl Not for Truth {
+    type Output = Truth;
+
+    fn not(self) -> Truth {
+        match self {
+            Truth::Known(known) => Truth::Known(!known),
+            Truth::Open(literal) => Truth::Open(!literal),
+        }
+    }
+}
+
 /// Asked now and then whether to give up.
 pub type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
 
@@ -182,6 +200,11 @@ impl Solver {
         self.theory.negated.push(preferred);
         self.theory.order.add_atom(atom);
         Literal::of_variable(variable.idx() as usize + 1)
+    }
+
+    /// How many variables there are.
+    pub fn variables(&self) -> usize {
+        self.theory.negated.len()
     }
 
     /// At least one of these literals is true.

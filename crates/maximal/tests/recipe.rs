@@ -130,8 +130,7 @@ fn equals_the_oracle_in_windows() {
         let size = rng.between(5, 16);
         for base in (0..trace.len()).step_by(size) {
             let (base, end) = (EventId::new(base), EventId::new((base + size).min(trace.len())));
-            let (found, expected) =
-                (races_in_window(&trace, base, end), symbolic::races_in_window(&trace, base, end));
+            let (found, expected) = (races_in_window(&trace, base, end), symbolic::races_in_window(&trace, base, end));
             let shown = || format!("seed {seed}, {base:?} to {end:?}\n{}", snag_oracle::show(&trace));
             assert_eq!(found, Ok(expected.clone()), "{}", shown());
             assert!(expected.is_subset(&whole), "{}", shown());

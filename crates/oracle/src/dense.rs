@@ -4,10 +4,9 @@
 //! Guarantee: [`symbolic_trace`] yields well-formed traces. The same shape and state of the generator give the same trace on
 //! every machine.
 
-use crate::rng::Rng;
 use snag_trace::symbolic::{Binary, Sort, binary};
 use snag_trace::text_format::TextReader;
-use snag_trace::{Trace, TraceReader};
+use snag_trace::{Rng, Trace, TraceReader};
 use std::fmt::Write;
 
 /// What such traces look like.

@@ -23,7 +23,6 @@ pub mod shrink;
 pub mod symbolic;
 
 mod facts;
-mod rng;
 mod shape;
 mod simulation;
 

@@ -4,10 +4,10 @@
 //! appear, also side by side. The same shape and state of the generator give the
 //! same trace on every machine.
 
-pub use crate::rng::Rng;
 pub use crate::shape::{Shape, Weights};
 use crate::shrink::{show, shrink};
 use crate::simulation::Simulation;
+pub use snag_trace::Rng;
 use snag_trace::Trace;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -3,7 +3,7 @@
 //! The presets are themselves random, so that a run over many seeds sees many
 //! shapes; all are biased towards conflict (1 to 3 variables, 1 to 3 locks).
 
-use crate::rng::Rng;
+use snag_trace::Rng;
 
 /// How often each group of operations is tried, relative to the others. 0: never.
 #[derive(Clone, Debug, Default)]

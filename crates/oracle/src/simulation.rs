@@ -4,12 +4,13 @@
 //! is not possible at that moment; what is possible is decided here, without the
 //! `Validator`, so that tests can compare the two.
 
-use crate::rng::Rng;
 use crate::shape::Shape;
 use snag_trace::events::Event;
 use snag_trace::symbolic::Sort;
 use snag_trace::tables::Object;
-use snag_trace::{BarrierId, CondId, LocId, LockId, MemoryOrder, Op, SemId, Space, ThreadId, Trace, VarId, Variable};
+use snag_trace::{
+    BarrierId, CondId, LocId, LockId, MemoryOrder, Op, Rng, SemId, Space, ThreadId, Trace, VarId, Variable,
+};
 use std::collections::BTreeMap;
 
 /// Where a thread stands.

@@ -295,8 +295,7 @@ fn a_budget_ends_the_engine_and_what_is_left_is_counted() {
         assert!(started.elapsed() < Duration::from_secs(100), "{:?}", started.elapsed());
         verified(&trace, &analysis);
         assert!(!analysis.engines[0].complete);
-        let left: u64 =
-            analysis.left.iter().filter(|left| left.engine == Engine::Recipe).map(|left| left.count).sum();
+        let left: u64 = analysis.left.iter().filter(|left| left.engine == Engine::Recipe).map(|left| left.count).sum();
         assert!(left > 1000, "{left}");
     }
 }

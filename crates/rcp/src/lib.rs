@@ -23,7 +23,7 @@ mod tracer;
 pub use error::{Mistake, Span};
 pub use explore::{Access, Explored, RealRace, explore, explore_until};
 pub use program::Program;
-pub use run::{Plan, Random, Run, Turn, run};
+pub use run::{Plan, Run, Turn, run};
 pub use tracer::Failure;
 
 /// Compiles a program; `file` is its name in the locations of traces.

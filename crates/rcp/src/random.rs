@@ -3,7 +3,7 @@
 //! Every statement stands on a line of its own, so that a location is one
 //! statement. Loops are bounded. All programs are small enough to be explored.
 
-use crate::run::Random;
+use snag_trace::Rng;
 use std::fmt::Write;
 
 /// The text of a random program, whose variables are all of type `int`.
@@ -17,7 +17,7 @@ pub fn program_of_all_types(seed: u64) -> String {
 }
 
 fn write(seed: u64, all_types: bool) -> String {
-    let mut random = Random::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x5eed);
+    let mut random = Rng::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x5eed);
     let shape = Shape {
         shared: 2 + random.below(3),
         locks: random.below(3),
@@ -48,7 +48,7 @@ struct Shape {
 const NAMES: [&str; 4] = ["x", "y", "z", "w"];
 
 struct Writer {
-    random: Random,
+    random: Rng,
     shape: Shape,
     text: String,
     depth: usize,

@@ -3,42 +3,7 @@
 use crate::machine::{State, Status};
 use crate::program::Program;
 use crate::tracer::{Failure, Tracer};
-use snag_trace::Trace;
-
-/// Random numbers: splitmix64, so that the same seed gives the same run everywhere.
-#[derive(Clone, Debug)]
-pub struct Random(u64);
-
-impl Random {
-    /// Everything random comes from the seed.
-    pub fn new(seed: u64) -> Random {
-        Random(seed)
-    }
-
-    /// The next number.
-    pub fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number from 0 to `count` less one.
-    pub fn below(&mut self, count: usize) -> usize {
-        (self.number() % count as u64) as usize
-    }
-
-    /// True in so many of a hundred cases.
-    pub fn chance(&mut self, percent: usize) -> bool {
-        self.below(100) < percent
-    }
-
-    /// One of a list.
-    pub fn pick<T: Clone>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())].clone()
-    }
-}
+use snag_trace::{Rng, Trace};
 
 /// A part of a schedule: a thread, and how many steps it makes; `None`: all that it can.
 pub type Turn = (usize, Option<usize>);
@@ -99,7 +64,7 @@ pub struct Run {
 pub fn run(program: &Program, plan: &Plan) -> Result<Run, String> {
     let mut tracer = Tracer::new(program);
     let mut state = State::start(program, &mut tracer);
-    let mut random = Random::new(plan.seed);
+    let mut random = Rng::new(plan.seed);
     let mut cut_off = false;
     'turns: for &(thread, steps) in &plan.turns {
         for step in 0..steps.unwrap_or(usize::MAX) {

@@ -1,7 +1,7 @@
 //! Whatever the text, there is a message or a program; and whatever the program, its runs are well-formed traces.
 
-use snag_rcp::{Plan, Random, compile, explore, random, run};
-use snag_trace::Validator;
+use snag_rcp::{Plan, compile, explore, random, run};
+use snag_trace::{Rng, Validator};
 
 const WORDS: [&str; 44] = [
     "shared", "int", "u8", "i16", "integer", "ref", "lock", "cond", "thread", "main", "class", "object", "if", "else",
@@ -10,7 +10,7 @@ const WORDS: [&str; 44] = [
 ];
 
 /// Takes out, doubles, swaps or replaces words of a program.
-fn damage(text: &str, random: &mut Random) -> String {
+fn damage(text: &str, random: &mut Rng) -> String {
     let mut words: Vec<&str> = text.split_inclusive([' ', '\n']).collect();
     for _ in 0..1 + random.below(4) {
         let at = random.below(words.len());
@@ -34,7 +34,7 @@ fn damage(text: &str, random: &mut Random) -> String {
 fn damaged_programs_are_refused_or_run() {
     let (mut refused, mut ran) = (0, 0);
     for seed in 0..4000 {
-        let mut random = Random::new(seed);
+        let mut random = Rng::new(seed);
         let text = damage(&random::program(seed), &mut random);
         match compile("p", &text) {
             Err(mistake) => {

@@ -7,9 +7,9 @@
 //! threads must stand before the two accesses. The explorer must have seen it, too.
 
 use snag_rcp::machine::{Action, Observer, State};
-use snag_rcp::{Plan, Program, Random, Run, compile, explore, random, run};
+use snag_rcp::{Plan, Program, Run, compile, explore, random, run};
 use snag_schedule::{Checker, Level};
-use snag_trace::{Cells, EventId, Op, ThreadId, Trace, Validator};
+use snag_trace::{Cells, EventId, Op, Rng, ThreadId, Trace, Validator};
 use std::collections::BTreeSet;
 
 /// What a thread was seen to do: operation, target, line.
@@ -66,7 +66,7 @@ struct Scenario<'a> {
 
 impl Scenario<'_> {
     /// A schedule that the checker accepts, and the branches that go the other way in it.
-    fn make_up(&self, random: &mut Random) -> (Vec<EventId>, Vec<EventId>) {
+    fn make_up(&self, random: &mut Rng) -> (Vec<EventId>, Vec<EventId>) {
         let (mut schedule, mut diverging) = (Vec::new(), Vec::new());
         let mut next = vec![0; self.threads.len()];
         let mut stuck = vec![false; self.threads.len()];
@@ -104,7 +104,7 @@ impl Scenario<'_> {
     }
 
     /// A schedule that the checker accepts at level `control`.
-    fn make_up_at_control(&self, random: &mut Random) -> Vec<EventId> {
+    fn make_up_at_control(&self, random: &mut Rng) -> Vec<EventId> {
         let mut schedule = Vec::new();
         let mut next = vec![0; self.threads.len()];
         for _ in 0..2 * self.trace.len() {
@@ -174,7 +174,7 @@ struct Totals {
 fn check(seed: u64, totals: &mut Totals) {
     let text = if seed.is_multiple_of(3) { random::program_of_all_types(seed) } else { random::program(seed) };
     let program = compile("r", &text).unwrap_or_else(|mistake| panic!("{seed}: {}\n{text}", mistake.show("r", &text)));
-    let mut random = Random::new(seed);
+    let mut random = Rng::new(seed);
     let Run { trace, .. } = run(&program, &Plan { seed, ..Plan::default() }).unwrap();
     if trace.is_empty() {
         return;

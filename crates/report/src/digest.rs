@@ -347,7 +347,8 @@ mod tests {
     use crate::text::tests::std_trace;
 
     fn shown(trace: &Trace, witness: &Schedule, goal: &[u32]) -> Vec<Row> {
-        let goal = Goal { events: goal.iter().map(|&e| EventId(e)).collect(), held: Vec::new(), values: Values::default() };
+        let goal =
+            Goal { events: goal.iter().map(|&e| EventId(e)).collect(), held: Vec::new(), values: Values::default() };
         digest(trace, witness, &goal)
     }
 

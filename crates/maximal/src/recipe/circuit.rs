@@ -3,31 +3,15 @@
 //! What is known already is folded away, and equal gates are made once; so a number that can only be small costs no more
 //! than its few bits, and a read that can see one write only costs nothing.
 
-use crate::recipe::timeline::Timeline;
-use crate::solver::Literal;
+use crate::recipe::clauses::Clauses;
+use crate::solver::{Literal, Truth};
 use std::collections::HashMap;
-use std::ops::Not;
 
-/// Something that is known, or up to the solver.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) enum Bit {
-    Known(bool),
-    Open(Literal),
-}
+/// A truth value; mostly it is a bit of a number.
+pub(crate) type Bit = Truth;
 
 pub(crate) const YES: Bit = Bit::Known(true);
 pub(crate) const NO: Bit = Bit::Known(false);
-
-impl Not for Bit {
-    type Output = Bit;
-
-    fn not(self) -> Bit {
-        match self {
-            Bit::Known(known) => Bit::Known(!known),
-            Bit::Open(literal) => Bit::Open(!literal),
-        }
-    }
-}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Gate {
@@ -45,7 +29,7 @@ pub(crate) struct Circuit {
 }
 
 impl Circuit {
-    fn gate(&mut self, line: &mut Timeline, gate: Gate, clauses: impl FnOnce(&mut Timeline, Bit)) -> Bit {
+    fn gate(&mut self, line: &mut Clauses, gate: Gate, clauses: impl FnOnce(&mut Clauses, Bit)) -> Bit {
         if let Some(&bit) = self.made.get(&gate) {
             return bit;
         }
@@ -55,7 +39,7 @@ impl Circuit {
         bit
     }
 
-    pub fn and(&mut self, line: &mut Timeline, a: Bit, b: Bit) -> Bit {
+    pub fn and(&mut self, line: &mut Clauses, a: Bit, b: Bit) -> Bit {
         match (a.min(b), a.max(b)) {
             (NO, _) => NO,
             (YES, other) => other,
@@ -69,15 +53,15 @@ impl Circuit {
         }
     }
 
-    pub fn or(&mut self, line: &mut Timeline, a: Bit, b: Bit) -> Bit {
+    pub fn or(&mut self, line: &mut Clauses, a: Bit, b: Bit) -> Bit {
         !self.and(line, !a, !b)
     }
 
-    pub fn any(&mut self, line: &mut Timeline, bits: impl IntoIterator<Item = Bit>) -> Bit {
+    pub fn any(&mut self, line: &mut Clauses, bits: impl IntoIterator<Item = Bit>) -> Bit {
         bits.into_iter().fold(NO, |any, bit| self.or(line, any, bit))
     }
 
-    pub fn xor(&mut self, line: &mut Timeline, a: Bit, b: Bit) -> Bit {
+    pub fn xor(&mut self, line: &mut Clauses, a: Bit, b: Bit) -> Bit {
         match (a, b) {
             (Bit::Known(known), other) | (other, Bit::Known(known)) => {
                 if known {
@@ -104,7 +88,7 @@ impl Circuit {
         }
     }
 
-    pub fn choose(&mut self, line: &mut Timeline, condition: Bit, yes: Bit, no: Bit) -> Bit {
+    pub fn choose(&mut self, line: &mut Clauses, condition: Bit, yes: Bit, no: Bit) -> Bit {
         match (condition, yes, no) {
             (YES, yes, _) => yes,
             (NO, _, no) => no,
@@ -123,7 +107,7 @@ impl Circuit {
     }
 
     /// At least two of three.
-    pub fn majority(&mut self, line: &mut Timeline, a: Bit, b: Bit, c: Bit) -> Bit {
+    pub fn majority(&mut self, line: &mut Clauses, a: Bit, b: Bit, c: Bit) -> Bit {
         let mut bits = [a, b, c];
         bits.sort_unstable();
         let [a, b, c] = bits;

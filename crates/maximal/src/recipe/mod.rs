@@ -12,12 +12,12 @@
 
 mod cells;
 mod circuit;
+mod clauses;
 mod number;
 mod run;
 mod same;
 mod search;
 mod terms;
-mod timeline;
 mod world;
 
 use crate::index::Index;

@@ -5,7 +5,7 @@
 //! unseen, whatever the type.
 
 use crate::recipe::circuit::{Bit, Circuit, NO, YES};
-use crate::recipe::timeline::Timeline;
+use crate::recipe::clauses::Clauses;
 use snag_trace::symbolic::{Binary, Sort, Unary};
 
 /// Bits, the lowest first; there is at least one, and the last one is the sign.
@@ -75,7 +75,7 @@ impl Number {
 /// Does arithmetic.
 pub(crate) struct Numbers<'c> {
     pub circuit: &'c mut Circuit,
-    pub line: &'c mut Timeline,
+    pub line: &'c mut Clauses,
 }
 
 /// A result, and that there is none.
@@ -402,7 +402,7 @@ mod tests {
 
     #[test]
     fn what_is_known_is_computed_as_the_evaluator_does() {
-        let (mut line, mut circuit) = (Timeline::new(1, None), Circuit::default());
+        let (mut line, mut circuit) = (Clauses::new(1, None), Circuit::default());
         let mut numbers = Numbers { circuit: &mut circuit, line: &mut line };
         for sort in SORTS.map(|word| Sort::from_word(word).unwrap()) {
             for a in interesting(sort) {
@@ -442,7 +442,7 @@ mod tests {
                 let of = result_sort(operator, sort);
                 for (a, b) in [(100, 3), (-128, -1), (-7, 2), (7, -2), (5, 0), (1, 7), (-1, 8), (255, 255), (3, 3)] {
                     let (a, b) = (sort.convert(a), sort.convert(b));
-                    let (mut line, mut circuit) = (Timeline::new(1, None), Circuit::default());
+                    let (mut line, mut circuit) = (Clauses::new(1, None), Circuit::default());
                     let mut operands = Vec::new();
                     for value in [a, b] {
                         let bits: Vec<Bit> = (0..9).map(|_| line.fresh(false)).collect();

@@ -9,12 +9,13 @@ use crate::index::Index;
 use crate::memory::Source;
 use crate::recipe::cells::{Choice, Found, Written};
 use crate::recipe::circuit::{Bit, Circuit, NO, YES};
+use crate::recipe::clauses::{Clauses, Scope};
 use crate::recipe::run::{Broken, Run, Wishes};
 use crate::recipe::terms::{Open, Value};
-use crate::recipe::timeline::{Said, Scope, Timeline};
 use crate::recipe::world::{Span, SpanId, World};
 use crate::search::{Effort, Found as Outcome};
 use crate::solver::{Outcome as Solved, Stop};
+use crate::timeline::Said;
 use snag_trace::symbolic::Role;
 use snag_trace::{DefinitionId, EventId, Op, TermId};
 use std::collections::{HashMap, HashSet};
@@ -38,7 +39,7 @@ pub(crate) struct Search<'s, 'w, 'i, 't> {
     pub(super) run: &'s mut Run<'w, 'i, 't>,
     pub(super) target: &'s [EventId],
     pub(super) scope: Scope<'i, 't>,
-    pub(super) line: Timeline,
+    pub(super) line: Clauses,
     pub(super) circuit: Circuit,
     /// Whether branches may go the other way at all.
     may_diverge: bool,
@@ -119,7 +120,7 @@ impl<'s, 'w, 'i, 't> Search<'s, 'w, 'i, 't> {
             run,
             target,
             scope: Scope { index: world.index, cuts, base, tried },
-            line: Timeline::new(threads.count(), stop),
+            line: Clauses::new(threads.count(), stop),
             circuit: Circuit::default(),
             may_diverge,
             diverging: HashMap::new(),
@@ -142,7 +143,7 @@ impl<'s, 'w, 'i, 't> Search<'s, 'w, 'i, 't> {
         for thread in 0..threads.count() {
             let least = search.scope.cuts.least[thread];
             if least > threads.count_before(thread, base) {
-                search.line.happens(&search.scope, threads.event(thread, least - 1));
+                search.line.must_happen(&search.scope, threads.event(thread, least - 1));
             }
         }
         for &event in target {

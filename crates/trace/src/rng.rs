@@ -35,12 +35,12 @@ impl Rng {
     }
 
     /// One of `things`.
-    pub fn pick<T: Copy>(&mut self, things: &[T]) -> T {
-        things[self.below(things.len())]
+    pub fn pick<T: Clone>(&mut self, things: &[T]) -> T {
+        things[self.below(things.len())].clone()
     }
 
     /// One of `things`, if there are any.
-    pub fn pick_any<T: Copy>(&mut self, things: &[T]) -> Option<T> {
+    pub fn pick_any<T: Clone>(&mut self, things: &[T]) -> Option<T> {
         (!things.is_empty()).then(|| self.pick(things))
     }
 }
