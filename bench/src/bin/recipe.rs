@@ -16,6 +16,9 @@ use snag_trace::{Cells, EventId, Op, Trace};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+/// So many pairs of two locations are looked at to choose questions from.
+const MOST_OF_TASK: usize = 100_000;
+
 /// After this long a question is given up.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -37,13 +40,15 @@ fn main() {
     }
     if pairs > 0 {
         println!(
-            "| events | branches | pairs | by control | median ms | mean ms | 99 % ms | max ms | races | bounds | local | search | not decided |"
+            "| trace | events | branches | pairs | by control | median ms | mean ms | 99 % ms | max ms | races | bounds | local | search | not decided |"
         );
         println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
-        for events in [1_000, 10_000] {
+        for events in [1_000, 8_000] {
             measure("program", &program_trace(events), pairs);
         }
-        measure("random", &symbolic_trace(&long_shape(400), &mut Rng::new(7)), pairs);
+        for events in [400, 1_000, 12_000] {
+            measure("random", &symbolic_trace(&long_shape(events), &mut Rng::new(7)), pairs);
+        }
     }
     if z3_pairs > 0 {
         z3::table(z3_pairs);
@@ -150,12 +155,18 @@ fn program_trace(events: usize) -> Trace {
     run(&program, &Plan { seed: 3, ..Plan::default() }).unwrap_or_else(|_| panic!("the program runs")).trace
 }
 
-/// Pairs that conflict and that neither locks nor the hard order rule out, from all pairs of locations in turn.
+/// Pairs that conflict and that neither locks nor the hard order rule out, from all pairs of locations in turn: of each the
+/// nearest ones, and some from everywhere.
 fn candidates(index: &Index, count: usize) -> Vec<[EventId; 2]> {
     let pairs = Pairs::of(index, None);
-    let each = (2 * count / pairs.tasks.len().max(1)).max(1);
-    let all: Vec<[EventId; 2]> =
-        pairs.tasks.iter().flat_map(|task| pairs.of_task(task).step_by(7).take(each)).map(|(a, b)| [a, b]).collect();
+    let each = (2 * count / pairs.tasks.len().max(1)).max(2);
+    let mut all: Vec<[EventId; 2]> = Vec::new();
+    for task in &pairs.tasks {
+        let of_task: Vec<(EventId, EventId)> = pairs.of_task(task).take(MOST_OF_TASK).collect();
+        let everywhere = (2 * of_task.len() / each).max(1);
+        let (near, far) = (of_task.iter().take(each / 2), of_task.iter().skip(each / 2).step_by(everywhere));
+        all.extend(near.chain(far).map(|&(a, b)| [a, b]));
+    }
     let step = (all.len() / count).max(1);
     all.into_iter().step_by(step).take(count).collect()
 }
@@ -220,10 +231,11 @@ mod z3 {
 #[cfg(feature = "z3")]
 mod z3 {
     //! Each event has an integer, its place; each read a bit-vector; everything is said at once, about the whole trace.
-    //! Only traces as [`super::long_shape`] makes them, without other sides, are understood.
+    //! All numbers have 64 bits with a sign, and every branch goes where it went.
 
     use super::*;
     use snag_maximal::z3::Z3;
+    use snag_trace::events::Event;
     use snag_trace::symbolic::{Binary, Node, Role, Symbolic, Unary};
     use snag_trace::{LockId, TermId};
     use std::collections::HashMap;
@@ -233,20 +245,32 @@ mod z3 {
     const LONGEST: usize = 300_000_000;
 
     pub fn table(count: usize) {
-        println!("\n| events | branches | who | pairs | median ms | mean ms | max ms | not decided | agree |");
-        println!("|---|---|---|---|---|---|---|---|---|");
-        for events in [300, 1_000, 10_000] {
-            let trace = super::symbolic_trace(&Dense { sides: 0, ..super::long_shape(events) }, &mut Rng::new(7));
+        println!(
+            "\n| trace | events | branches | who | pairs | median ms | mean ms | max ms | not decided | same answer |"
+        );
+        println!("|---|---|---|---|---|---|---|---|---|---|");
+        let mut traces: Vec<(&str, Trace)> = Vec::new();
+        for events in [100, 300, 1_000, 8_000] {
+            traces.push(("program", program_trace(events)));
+        }
+        for events in [100, 300, 1_000] {
+            let shape = Dense { sides: 0, ..super::long_shape(events) };
+            traces.push(("random", super::symbolic_trace(&shape, &mut Rng::new(7))));
+        }
+        for (what, trace) in traces {
             let branches = trace.events.ops().iter().filter(|&&op| op == Op::Branch).count();
             let cells = Cells::of(&trace);
             let index = Index::symbolic(&trace, &cells);
             let recipe = Recipe::of(&index);
-            let pairs = candidates(&index, count);
+            let on_other_side = |event: &EventId| trace.events.ops()[event.index()].on_other_side();
+            let mut pairs = candidates(&index, 4 * count);
+            pairs.retain(|pair| !pair.iter().any(on_other_side));
+            pairs.truncate(count);
             let mut ours: Vec<(Duration, Option<bool>)> = Vec::new();
             for pair in &pairs {
                 let started = Instant::now();
                 let late = move || started.elapsed() > PATIENCE;
-                let answer = recipe.asker(Some(std::sync::Arc::new(late))).ask(pair).0;
+                let answer = recipe.asker(Some(std::sync::Arc::new(late))).ask_without_divergence(pair).0;
                 let decided = match answer {
                     Answer::Possible(_) => Some(true),
                     Answer::Impossible => Some(false),
@@ -272,7 +296,7 @@ mod z3 {
             for (who, answers) in [("recipe", &ours), ("Z3, whole window", &theirs)] {
                 if answers.is_empty() {
                     println!(
-                        "| {} | {branches} | {who} | – | formula of {} MB | | | | |",
+                        "| {what} | {} | {branches} | {who} | – | formula of {} MB | | | | |",
                         trace.len(),
                         formula.len() / 1_000_000
                     );
@@ -282,7 +306,7 @@ mod z3 {
                 times.sort_by(f64::total_cmp);
                 let undecided = answers.iter().filter(|answer| answer.1.is_none()).count();
                 println!(
-                    "| {} | {branches} | {who} | {} | {:.1} | {:.1} | {:.1} | {undecided} | {agree} |",
+                    "| {what} | {} | {branches} | {who} | {} | {:.1} | {:.1} | {:.1} | {undecided} | {agree} |",
                     trace.len(),
                     answers.len(),
                     times[times.len() / 2],
@@ -386,11 +410,15 @@ mod z3 {
                         let mut guards = Vec::new();
                         let text = self.term(term, &mut guards);
                         self.say(&format!("(define-fun s{number} () (_ BitVec 64) {text})"));
-                        self.guard(definition.event.0, &guards);
+                        if !trace.events.ops()[definition.event.index()].on_other_side() {
+                            self.guard(definition.event.0, &guards);
+                        }
                     }
                 }
             }
-            for (at, event) in trace.events.iter().enumerate() {
+            // What is on the other side of a branch does not happen.
+            let happens = |event: &Event| !event.op.on_other_side();
+            for (at, event) in trace.events.iter().enumerate().filter(|(_, event)| happens(event)) {
                 match self.symbolic.role(EventId::new(at)) {
                     Role::Write(term) => {
                         let mut guards = Vec::new();
@@ -409,7 +437,7 @@ mod z3 {
                     _ => {}
                 }
             }
-            for (at, event) in trace.events.iter().enumerate() {
+            for (at, event) in trace.events.iter().enumerate().filter(|(_, event)| happens(event)) {
                 let Role::Read(symbol) = self.symbolic.role(EventId::new(at)) else { continue };
                 let none = Vec::new();
                 let writes = writes.get(&event.target).unwrap_or(&none);

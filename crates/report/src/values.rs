@@ -30,6 +30,7 @@ impl Values {
             taken: race.reads.iter().copied().collect(),
             symbols: Vec::new(),
             strayed: vec![false; trace.tables.thread_count()],
+            diverged: vec![false; trace.tables.thread_count()],
             values: Values::default(),
         };
         walk.symbols = walk.symbolic.definitions().iter().map(|definition| definition.value).collect();
@@ -59,6 +60,8 @@ struct Walk<'a> {
     symbols: Vec<Option<i128>>,
     /// Threads that have read something else than in the trace: what they write without an expression is unknown.
     strayed: Vec<bool>,
+    /// Threads that have gone to the other side of a branch. Elsewhere the events of such a side do nothing.
+    diverged: Vec<bool>,
     values: Values,
 }
 
@@ -67,6 +70,10 @@ impl Walk<'_> {
         let event = self.trace.event(id);
         let role = self.symbolic.role(id);
         let thread = event.thread.index();
+        self.diverged[thread] |= diverges;
+        if event.op.on_other_side() && !self.diverged[thread] {
+            return;
+        }
         let (mut value, mut written) = (event.value, event.written);
         if event.op.if_it_happens().reads() {
             value = self.taken.get(&id).copied();

@@ -265,6 +265,22 @@ fn suppressions_take_away_and_say_what() {
     assert!(ran.stderr.starts_with(&format!("snag: error: {bad}: line 2: unknown type 'rase'")), "{}", ran.stderr);
 }
 
+/// T2 reads y = 5 in the trace, and y = 0 or 3 in the witnesses of the races that need it.
+#[test]
+fn witnesses_are_shown_with_their_own_values() {
+    let trace = format!("{}/../../examples/recipe/figure1.stx", env!("CARGO_MANIFEST_DIR"));
+    for format in ["text", "html", "sarif"] {
+        let ran = snag(&["check", "--engine", "recipe", "--format", format, &trace]).expect(1);
+        let witnesses = match format {
+            "sarif" => ran.stdout.clone(),
+            _ => ran.stdout.lines().filter(|line| !line.contains("in it, ")).collect::<Vec<_>>().join("\n"),
+        };
+        for value in ["read y = 0", "read y = 3", "branch = 0"] {
+            assert!(witnesses.contains(value), "{format}: no {value} in\n{witnesses}");
+        }
+    }
+}
+
 #[test]
 fn sarif_has_results_with_two_locations_and_ordered_flows() {
     let ran = snag(&["check", "--format", "sarif", &figure("fig2")]).expect(1);
