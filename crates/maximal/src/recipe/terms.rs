@@ -217,13 +217,13 @@ impl Search<'_, '_, '_, '_> {
             (_, Binary::Multiply) => (a.width() + b.width()).min(WIDEST),
             _ => (a.width() + 1).min(WIDEST),
         };
-        let mut bits: Vec<Bit> = (0..width).map(|_| self.line.fresh(false)).collect();
+        let mut bits: Vec<Bit> = (0..width).map(|_| self.line.derived()).collect();
         if let Sort::Bits { signed: false, .. } = sort {
             bits.push(NO);
         }
         let undefined = match operator {
             Binary::Multiply if a.width() + b.width() <= WIDEST || sort != Sort::Int => NO,
-            Binary::Multiply => self.line.fresh(false),
+            Binary::Multiply => self.line.derived(),
             _ => {
                 let smallest = match sort {
                     Sort::Bits { width, signed: true } => Some(-1i128 << (width - 1)),
