@@ -657,7 +657,15 @@ impl<'a> Simulation<'a> {
                     _ => Object::Variable(self.rng.pick(&self.variables)),
                 });
             }
+            let described = objects.iter().find_map(|object| match object {
+                Object::Variable(variable) if objects.len() == 2 => Some(*variable),
+                _ => None,
+            });
             let reach = self.trace.tables.reach(objects);
+            // What an object leads to is said beside what the program does, and is no reason for anything.
+            if let Some(variable) = described {
+                self.emit(thread, Op::Reach, variable.0, reach.0);
+            }
             self.threads[thread].methods.push(method);
             self.emit(thread, Op::MethodBegin, method, reach.0);
         }
