@@ -22,4 +22,4 @@ pub mod translate;
 pub mod wire;
 
 pub use recorded::{Frame, Recorded};
-pub use recorder::{Ended, Options, Recorder, Summary};
+pub use recorder::{Ended, Options, Prints, Recorder, Summary, Unrecorded};

@@ -10,6 +10,7 @@ use snag_trace::snag_format::{BLOCK_EVENTS, RecordingWriter};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::BufWriter;
+use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -23,8 +24,35 @@ pub struct Options {
     pub command: Vec<OsString>,
     /// Turns, seed, schedule.
     pub settings: Settings,
-    /// Where what it prints goes, if not where ours goes.
-    pub output: Option<PathBuf>,
+    /// Where what it prints goes.
+    pub prints: Prints,
+}
+
+/// Where what a program prints goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Prints {
+    /// Where ours goes.
+    #[default]
+    AsWeDo,
+    /// All of it to our standard error, as our standard output is for something else.
+    ToStandardError,
+    /// Into a file.
+    Into(PathBuf),
+}
+
+/// Why there is no recording.
+#[derive(Clone, Debug)]
+pub struct Unrecorded {
+    /// In words.
+    pub message: String,
+    /// How the program ended, if it was run to its end all the same.
+    pub ended: Option<Ended>,
+}
+
+impl From<String> for Unrecorded {
+    fn from(message: String) -> Unrecorded {
+        Unrecorded { message, ended: None }
+    }
 }
 
 /// How a recorded program ended.
@@ -103,10 +131,17 @@ impl Recorder {
         let mut command = Command::new(&program);
         command.args(&options.command[1..]).env("LD_PRELOAD", preload).env(wire::VARIABLE, ring.path());
         command.env(PADDING, padding(&program, &command));
-        if let Some(path) = &options.output {
-            let file = File::create(path).and_then(|file| Ok((file.try_clone()?, file)));
-            let (out, err) = file.map_err(|error| format!("{}: cannot create: {error}", path.display()))?;
-            command.stdin(Stdio::null()).stdout(out).stderr(err);
+        match &options.prints {
+            Prints::AsWeDo => {}
+            Prints::ToStandardError => {
+                let out = std::io::stderr().as_fd().try_clone_to_owned();
+                command.stdout(out.map_err(|error| format!("cannot share standard error: {error}"))?);
+            }
+            Prints::Into(path) => {
+                let file = File::create(path).and_then(|file| Ok((file.try_clone()?, file)));
+                let (out, err) = file.map_err(|error| format!("{}: cannot create: {error}", path.display()))?;
+                command.stdin(Stdio::null()).stdout(out).stderr(err);
+            }
         }
         without_randomisation(&mut command);
         let before = [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].map(processor_time);
@@ -115,9 +150,26 @@ impl Recorder {
         Ok(Recorder { ring, child, _library: library, command: options.command.clone(), translator, before })
     }
 
+    /// Starts a program and records it into a file. The file is opened first: if that fails, nothing has happened, and
+    /// what was in it is there until the program runs.
+    pub fn record_into(options: &Options, path: &Path, started: impl FnOnce(u32)) -> Result<Summary, Unrecorded> {
+        let new = !path.exists();
+        let file = File::options().write(true).create(true).truncate(false).open(path);
+        let file = file
+            .map_err(|error| format!("{}: cannot create: {}", path.display(), snag_trace::why_not_created(&error)))?;
+        let recorder = Recorder::start(options).inspect_err(|_| {
+            if new {
+                remove(path);
+            }
+        })?;
+        started(recorder.child.id());
+        // A pipe or a device has no length.
+        let _ = file.set_len(0);
+        recorder.record(file, path)
+    }
+
     /// Records until the program has ended, into a file that is readable up to its last block at any time.
-    pub fn record(mut self, path: &Path) -> Result<Summary, String> {
-        let file = File::create(path).map_err(|error| format!("{}: cannot create: {error}", path.display()))?;
+    fn record(mut self, file: File, path: &Path) -> Result<Summary, Unrecorded> {
         let mut output = Output { writer: RecordingWriter::new(BufWriter::new(file)), blocks: 0, unwritten: None };
         output.extra(self.about());
         let ended = loop {
@@ -129,16 +181,17 @@ impl Recorder {
             match self.child.try_wait() {
                 Ok(None) => {}
                 Ok(Some(status)) => break status.into(),
-                Err(error) => return Err(format!("cannot wait for the program: {error}")),
+                Err(error) => return Err(format!("cannot wait for the program: {error}").into()),
             }
         };
         self.drain(&mut output);
         if self.ring.header().owner.load(Relaxed) == 0 {
-            let _ = std::fs::remove_file(path);
-            return Err(format!(
+            remove(path);
+            let message = format!(
                 "{}: nothing was recorded: the program is not built with -fsanitize=thread, or is linked statically",
                 self.command[0].display()
-            ));
+            );
+            return Err(Unrecorded { message, ended: Some(ended) });
         }
         if self.ring.header().trouble.load(Relaxed) == wire::TOO_MANY_THREADS {
             self.translator.oddities.broken.get_or_insert_with(|| "the program has too many threads".to_owned());
@@ -147,8 +200,9 @@ impl Recorder {
         output.end_block(&mut self.translator);
         output.extra(self.translator.layouts());
         if events == 0 {
-            let _ = std::fs::remove_file(path);
-            return Err("the program ended before its first event".to_owned());
+            remove(path);
+            let message = "the program ended before its first event".to_owned();
+            return Err(Unrecorded { message, ended: Some(ended) });
         }
         let Output { writer, mut unwritten, .. } = output;
         if unwritten.is_none() {
@@ -199,6 +253,13 @@ impl Recorder {
         }
         say("environment", &environment());
         block
+    }
+}
+
+/// Removes a recording of nothing; a device stays.
+fn remove(path: &Path) {
+    if path.is_file() {
+        let _ = std::fs::remove_file(path);
     }
 }
 

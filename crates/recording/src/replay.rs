@@ -4,7 +4,7 @@
 //! what was recorded, or, at the end of a witness, looks at the threads that stand in front of their racing accesses.
 
 use crate::recorded::{Recorded, thread_numbers};
-use crate::recorder::{Ended, Options, Recorder};
+use crate::recorder::{Ended, Options, Prints, Recorder};
 use crate::ring::Settings;
 use crate::translate::Translator;
 use crate::wire::{self, Segment};
@@ -17,13 +17,13 @@ use std::path::Path;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
-/// A schedule that makes the program do the events of a witness, in its order, and then brings the two threads of a race
-/// in front of their accesses.
+/// A schedule that makes the program do the events of a witness, in its order, and then brings the threads of a race or
+/// deadlock in front of the events that come then.
 pub fn along_witness(
     trace: &Trace,
     recorded: &Recorded,
     witness: impl Iterator<Item = EventId>,
-    pair: [EventId; 2],
+    then: &[EventId],
 ) -> Vec<Segment> {
     let numbers = thread_numbers(trace);
     let steps = recorded.steps(trace);
@@ -38,7 +38,7 @@ pub fn along_witness(
         let woken_by_time = trace.events.ops()[index] == Op::Wake && trace.events.aux(index) == 0;
         add(number(event), steps[index], woken_by_time);
     }
-    for event in pair {
+    for &event in then {
         add(number(event), steps[event.index()].saturating_sub(1), false);
     }
     segments
@@ -51,7 +51,7 @@ pub fn through_race(
     witness: impl Iterator<Item = EventId>,
     pair: [EventId; 2],
 ) -> Vec<Segment> {
-    let mut segments = along_witness(trace, recorded, witness, pair);
+    let mut segments = along_witness(trace, recorded, witness, &pair);
     let numbers = thread_numbers(trace);
     let steps = recorded.steps(trace);
     for event in pair {
@@ -79,7 +79,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// says how it ended. What it prints goes through a file in the given place.
 pub fn outcome(command: Vec<OsString>, schedule: Vec<Segment>, seed: u64, output: &Path) -> Result<Outcome, String> {
     let settings = Settings { schedule, seed, quantum: 100, ..Settings::default() };
-    let mut recorder = Recorder::start(&Options { command, settings, output: Some(output.to_owned()) })?;
+    let mut recorder = Recorder::start(&Options { command, settings, prints: Prints::Into(output.to_owned()) })?;
     let started = Instant::now();
     let mut last = (Instant::now(), 0);
     let ended = loop {
@@ -102,7 +102,7 @@ pub fn outcome(command: Vec<OsString>, schedule: Vec<Segment>, seed: u64, output
     Ok(Outcome { ended, output, followed })
 }
 
-/// One of the two accesses of a race that is about to happen.
+/// One of the accesses of a race, or of the acquires of a deadlock, that is about to happen.
 #[derive(Clone, Debug)]
 pub struct Standing {
     /// The event of the trace that it is.
@@ -114,8 +114,9 @@ pub struct Standing {
 /// How far a program came along a witness.
 #[derive(Clone, Debug)]
 pub enum Driven {
-    /// Both threads stand in front of their accesses, to overlapping memory.
-    Confirmed([Standing; 2]),
+    /// All threads stand in front of their events: accesses to overlapping memory, or acquires of locks that the others
+    /// hold.
+    Confirmed(Vec<Standing>),
     /// It went another way.
     Diverged {
         /// Segments of the schedule that were run.
@@ -135,11 +136,11 @@ pub fn drive(
     trace: &Trace,
     command: Vec<OsString>,
     schedule: Vec<Segment>,
-    pair: [EventId; 2],
+    then: &[EventId],
 ) -> Result<Driven, String> {
     let all = schedule.len() as u64;
     let settings = Settings { schedule, stop_at_end: true, ..Settings::default() };
-    let mut recorder = Recorder::start(&Options { command, settings, output: None })?;
+    let mut recorder = Recorder::start(&Options { command, settings, prints: Prints::AsWeDo })?;
     let why = follow(&mut recorder)?;
     let done = recorder.ring.header().replayed.load(Relaxed);
     let result = match why {
@@ -148,7 +149,7 @@ pub fn drive(
             // Everything stands still, so the chunk is as it is.
             let rest = recorder.ring.rest().to_vec();
             recorder.translator.chunk(&rest, false, &mut Translator::taken);
-            stand(trace, &recorder, pair).unwrap_or_else(|why| Driven::Diverged { done, all, why })
+            stand(trace, &recorder, then).unwrap_or_else(|why| Driven::Diverged { done, all, why })
         }
     };
     // It has served its purpose.
@@ -184,11 +185,11 @@ fn follow(recorder: &mut Recorder) -> Result<Option<String>, String> {
     }
 }
 
-/// Compares where the two threads stand with where they should.
-fn stand(trace: &Trace, recorder: &Recorder, pair: [EventId; 2]) -> Result<Driven, String> {
+/// Compares where the threads stand with where they should.
+fn stand(trace: &Trace, recorder: &Recorder, then: &[EventId]) -> Result<Driven, String> {
     let numbers = thread_numbers(trace);
     let mut standing = Vec::new();
-    for event in pair {
+    for &event in then {
         let thread = trace.thread_of(event);
         let name = trace.tables.thread_name(thread);
         let number = numbers[thread.index()] as u32;
@@ -196,6 +197,14 @@ fn stand(trace: &Trace, recorder: &Recorder, pair: [EventId; 2]) -> Result<Drive
             return Err(format!("{name} was not stopped"));
         };
         let access = trace.event(event);
+        if !access.op.has_variable() {
+            // A thread in front of a lock says so by not being in front of an access; its steps say which lock it is.
+            if address != 0 {
+                return Err(format!("{name} stands in front of an access to {address:#x}, and not of a lock"));
+            }
+            standing.push(Standing { event, holds: None });
+            continue;
+        }
         let Variable::Range { address: wanted, size: bytes } = trace.tables.variable(VarId(access.target)) else {
             return Err("the race is not about memory".to_owned());
         };
@@ -214,8 +223,7 @@ fn stand(trace: &Trace, recorder: &Recorder, pair: [EventId; 2]) -> Result<Drive
         let holds = read_memory(recorder.child.id(), wanted & ADDRESS, bytes.min(16) as usize);
         standing.push(Standing { event, holds });
     }
-    let [first, second] = <[Standing; 2]>::try_from(standing).map_err(|_| "two accesses".to_owned())?;
-    Ok(Driven::Confirmed([first, second]))
+    Ok(Driven::Confirmed(standing))
 }
 
 /// The part of an address in the trace that is an address of the program.
@@ -240,7 +248,7 @@ pub enum Repeated {
 /// Runs the program along the recording's own schedule and compares every event.
 pub fn repeat(trace: &Trace, recorded: &Recorded, command: Vec<OsString>) -> Result<Repeated, String> {
     let settings = Settings { schedule: recorded.schedule(), ..Settings::default() };
-    let mut recorder = Recorder::start(&Options { command, settings, output: None })?;
+    let mut recorder = Recorder::start(&Options { command, settings, prints: Prints::AsWeDo })?;
     let mut comparison = Comparison { trace, compared: 0, difference: None };
     let ended = loop {
         let Recorder { ring, translator, .. } = &mut recorder;

@@ -11,6 +11,11 @@ pub fn race(trace: &Trace, first: EventId, second: EventId) -> String {
     format!("data race on {}", crate::text::pair(trace, first, second))
 }
 
+/// Threads that wait for each other in one line.
+pub fn deadlock(trace: &Trace, deadlock: &snag_predict::Deadlock) -> String {
+    crate::text::deadlock_headline(trace, deadlock)
+}
+
 /// An access as a noun: `write in T1 at bank.c:17`.
 pub fn access(trace: &Trace, event: EventId) -> String {
     let (thread, place) = (words::thread(trace, event), words::place(trace, event));

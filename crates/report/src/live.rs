@@ -1,6 +1,7 @@
 //! Findings of a stream, each printed when it is known: text, or one JSON document that grows.
 
 use crate::emit::Emitter;
+use crate::findings::Unread;
 use crate::number::{counted, grouped, seconds};
 use crate::text::Style;
 use crate::words;
@@ -26,6 +27,8 @@ pub struct Summary<'a> {
     pub unproved: &'a [Unproved],
     /// Print them.
     pub candidates: bool,
+    /// What was wrong with the stream, if something was.
+    pub error: Option<&'a Unread>,
 }
 
 /// A report that grows.
@@ -187,8 +190,18 @@ impl<W: Write> Live for Json<W> {
     }
 
     fn finish(&mut self, summary: &Summary) -> io::Result<()> {
+        let Summary { tables, events, report, analysis, unproved, candidates, error, .. } = *summary;
+        if events == 0 && error.is_some() {
+            // There was no trace at all.
+            self.json.object()?;
+            self.json.integer_at("snag", 1)?;
+            self.json.array_at("traces")?;
+            self.json.end()?;
+            self.json.unread(error.map_or(&[][..], std::slice::from_ref))?;
+            self.json.end()?;
+            return self.json.finish();
+        }
         self.begin()?;
-        let Summary { tables, events, report, analysis, unproved, candidates, .. } = *summary;
         self.json.end()?;
         self.json.array_at("deadlocks")?;
         self.json.end()?;
@@ -215,6 +228,7 @@ impl<W: Write> Live for Json<W> {
         json.end()?;
         json.end()?;
         json.end()?;
+        json.unread(error.map_or(&[][..], std::slice::from_ref))?;
         json.end()?;
         json.finish()
     }

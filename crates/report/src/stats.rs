@@ -9,13 +9,42 @@ use snag_trace::stats::Stats;
 use snag_trace::{Op, Space, Tables};
 use std::io::{self, Write};
 
+/// How many things of a kind a trace is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Locks.
+    pub locks: u64,
+    /// Variables.
+    pub variables: u64,
+    /// Source locations.
+    pub locations: u64,
+}
+
+impl Named {
+    /// Those that the trace names.
+    pub fn of(stats: &Stats, tables: &Tables) -> Named {
+        Named {
+            locks: tables.lock_count() as u64,
+            variables: tables.variable_count() as u64,
+            locations: stats.locations(tables) as u64,
+        }
+    }
+}
+
 /// Prints counts for people.
-pub fn text(out: &mut dyn Write, style: &Style, path: &str, stats: &Stats, tables: &Tables) -> io::Result<()> {
+pub fn text(
+    out: &mut dyn Write,
+    style: &Style,
+    path: &str,
+    stats: &Stats,
+    named: Named,
+    tables: &Tables,
+) -> io::Result<()> {
     if style.headings {
         writeln!(out, "{}", style.bold(format_args!("== {} ==", words::clean(path))))?;
     }
     let rows: Vec<Vec<String>> =
-        totals(stats, tables).map(|(_, label, number)| vec![label.to_owned(), grouped(number)]).into();
+        totals(stats, named, tables).map(|(_, label, number)| vec![label.to_owned(), grouped(number)]).into();
     columns::print(out, style, &["", "number"], &rows)?;
     let share = |number: u64| format!("{:.1} %", 100.0 * number as f64 / stats.events.max(1) as f64);
     let mut rows: Vec<(u64, Vec<String>)> = Op::ALL
@@ -50,12 +79,12 @@ pub fn text(out: &mut dyn Write, style: &Style, path: &str, stats: &Stats, table
 }
 
 /// The counts of one trace as one JSON object.
-pub fn json(out: &mut dyn Write, path: &str, stats: &Stats, tables: &Tables) -> io::Result<()> {
+pub fn json(out: &mut dyn Write, path: &str, stats: &Stats, named: Named, tables: &Tables) -> io::Result<()> {
     let mut json = Emitter::new(out, 2);
     json.object()?;
     json.integer_at("snag", 1)?;
     json.string_at("path", path)?;
-    for (key, _, number) in totals(stats, tables) {
+    for (key, _, number) in totals(stats, named, tables) {
         json.integer_at(key, number)?;
     }
     json.object_at("operations")?;
@@ -76,18 +105,18 @@ pub fn json(out: &mut dyn Write, path: &str, stats: &Stats, tables: &Tables) -> 
 }
 
 /// Member in JSON, label in text, number.
-fn totals(stats: &Stats, tables: &Tables) -> [(&'static str, &'static str, u64); 12] {
+fn totals(stats: &Stats, counts: Named, tables: &Tables) -> [(&'static str, &'static str, u64); 12] {
     let named = |space: Space| tables.names(space).len() as u64;
     [
         ("events", "events", stats.events),
         ("threads", "threads", stats.threads() as u64),
-        ("locks", "locks", tables.lock_count() as u64),
-        ("variables", "variables", tables.variable_count() as u64),
+        ("locks", "locks", counts.locks),
+        ("variables", "variables", counts.variables),
         ("conditions", "conditions", named(Space::Condition)),
         ("semaphores", "semaphores", named(Space::Semaphore)),
         ("barriers", "barriers", named(Space::Barrier)),
         ("methods", "methods", named(Space::Method)),
-        ("locations", "source locations", stats.locations(tables) as u64),
+        ("locations", "source locations", counts.locations),
         ("nesting", "most locks held at once", stats.nesting.into()),
         ("located", "events with a location", stats.located),
         ("valued", "accesses with a value", stats.valued),

@@ -2,13 +2,15 @@
 //!
 //! One `type:pattern` per line; `#` starts a comment line. A pattern matches
 //! anywhere in a text; `*` stands for any characters, `^` at the beginning and
-//! `$` at the end tie it to the ends. `race:` is matched against the variables, locations
-//! and stacks of both accesses, `race_top:` against the locations alone, `deadlock:`
-//! against the locks and locations of the acquires. A location `path:line` matches as
-//! a whole and by its path. The other types of ThreadSanitizer are accepted and
+//! `$` at the end tie it to the ends. `race:` is matched against the variables and locations
+//! of both accesses and all functions and places of their stacks, `race_top:` against the
+//! locations and the innermost functions alone, `deadlock:` against the locks, locations
+//! and stacks of the acquires. A location `path:line` matches as
+//! a whole and by its path. Only recorded traces have stacks. The other types of ThreadSanitizer are accepted and
 //! match nothing that Snag reports. Anything else is an error with its line: a
 //! suppression that silently does nothing is worse than none.
 
+use crate::background::{Background, Frame};
 use crate::place::Place;
 use crate::words;
 use snag_predict::Analysis;
@@ -68,7 +70,13 @@ impl Suppressions {
 
     /// Takes what is suppressed out of the findings of one trace. Of several
     /// suppressions that match, the first in the file counts.
-    pub fn apply(&self, trace: &Trace, analysis: &mut Analysis) -> Vec<Suppressed> {
+    pub fn apply(
+        &self,
+        trace: &Trace,
+        background: Option<&dyn Background>,
+        analysis: &mut Analysis,
+    ) -> Vec<Suppressed> {
+        let stack = |event: EventId| background.map_or(Vec::new(), |known| known.stack(trace, event));
         let mut counts: Vec<[u64; 3]> = vec![[0; 3]; self.rules.len()];
         let mut gone = |what: usize, rule: Option<usize>| {
             if let Some(rule) = rule {
@@ -76,9 +84,9 @@ impl Suppressions {
             }
             rule.is_none()
         };
-        analysis.races.retain(|race| gone(0, self.pair(trace, [race.first, race.second])));
-        analysis.deadlocks.retain(|deadlock| gone(1, self.deadlock(trace, &deadlock.pending)));
-        analysis.candidates.retain(|pair| gone(2, self.pair(trace, [pair.first, pair.second])));
+        analysis.races.retain(|race| gone(0, self.pair(trace, &stack, [race.first, race.second])));
+        analysis.deadlocks.retain(|deadlock| gone(1, self.deadlock(trace, &stack, &deadlock.pending)));
+        analysis.candidates.retain(|pair| gone(2, self.pair(trace, &stack, [pair.first, pair.second])));
         let rules = self.rules.iter().zip(counts).filter(|(_, counts)| counts.iter().any(|&n| n > 0));
         rules
             .map(|(rule, [races, deadlocks, candidates])| Suppressed {
@@ -91,22 +99,38 @@ impl Suppressions {
             .collect()
     }
 
-    fn pair(&self, trace: &Trace, pair: [EventId; 2]) -> Option<usize> {
+    /// The suppressions that are about something Snag reports, as line and text, without those that took something away.
+    pub fn without_effect(&self, suppressed: &[Suppressed]) -> Vec<(u64, &str)> {
+        let idle = |rule: &&Rule| rule.kind != Kind::Other && suppressed.iter().all(|known| known.line != rule.line);
+        self.rules.iter().filter(idle).map(|rule| (rule.line, rule.text.as_str())).collect()
+    }
+
+    fn pair(&self, trace: &Trace, stack: &dyn Fn(EventId) -> Vec<Frame>, pair: [EventId; 2]) -> Option<usize> {
         let locations = pair.map(|event| trace.location_of(event));
         let variables = pair.map(|event| words::target(trace, event));
+        let stacks = pair.map(stack);
         self.rules.iter().position(|rule| match rule.kind {
-            Kind::Race => locations.iter().any(|l| rule.at(l)) || variables.iter().any(|v| rule.pattern.matches(v)),
-            Kind::RaceTop => locations.iter().any(|l| rule.at(l)),
+            Kind::Race => {
+                locations.iter().any(|l| rule.at(l))
+                    || variables.iter().any(|v| rule.pattern.matches(v))
+                    || stacks.iter().flatten().any(|frame| rule.is_in(frame))
+            }
+            Kind::RaceTop => {
+                locations.iter().any(|l| rule.at(l))
+                    || stacks.iter().filter_map(|stack| stack.first()).any(|frame| rule.is_in(frame))
+            }
             Kind::Deadlock | Kind::Other => false,
         })
     }
 
-    fn deadlock(&self, trace: &Trace, pending: &[EventId]) -> Option<usize> {
+    fn deadlock(&self, trace: &Trace, stack: &dyn Fn(EventId) -> Vec<Frame>, pending: &[EventId]) -> Option<usize> {
         self.rules.iter().position(|rule| {
             rule.kind == Kind::Deadlock
                 && pending.iter().any(|&event| {
                     let lock = crate::digest::takes(trace, event).map_or("", |lock| trace.tables.lock_name(lock));
-                    rule.at(trace.location_of(event)) || rule.pattern.matches(lock)
+                    rule.at(trace.location_of(event))
+                        || rule.pattern.matches(lock)
+                        || stack(event).iter().any(|frame| rule.is_in(frame))
                 })
         })
     }
@@ -131,6 +155,10 @@ impl Rule {
             return Err(format!("'{text}' has no pattern"));
         }
         Ok(Rule { kind, pattern: Pattern::new(pattern), line, text: text.to_owned() })
+    }
+
+    fn is_in(&self, frame: &Frame) -> bool {
+        self.pattern.matches(&frame.function) || self.at(&frame.place)
     }
 
     fn at(&self, location: &str) -> bool {

@@ -93,7 +93,7 @@ fn analysis() -> Analysis {
 fn print(make: impl for<'a> FnOnce(&'a mut Vec<u8>) -> Box<dyn Report + 'a>) -> String {
     let (trace, mut analysis) = (trace(), analysis());
     let suppressions = Suppressions::parse("race:nothing\n").unwrap();
-    let suppressed = suppressions.apply(&trace, &mut analysis);
+    let suppressed = suppressions.apply(&trace, None, &mut analysis);
     let mut out = Vec::new();
     let mut report = make(&mut out);
     let findings =

@@ -102,7 +102,10 @@ impl<'t> Checker<'t> {
         level: Level,
     ) -> Result<(), Violation> {
         if pending.len() < 2 {
-            let detail = format!("{} event is said to wait", pending.len());
+            let detail = match pending.len() {
+                1 => "1 event is said to wait".to_owned(),
+                number => format!("{number} events are said to wait"),
+            };
             return Err(Violation { rule: ScheduleRule::TooFewThreads, event: None, detail });
         }
         self.are_events_of_different_threads(pending)?;

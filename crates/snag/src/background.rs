@@ -14,6 +14,12 @@ pub struct Recording {
 impl Recording {
     /// Reads it; `None` if the trace was not recorded by us. Gives variables of the program their names.
     pub fn read(path: &Path, trace: &mut Trace) -> Option<Recording> {
+        let recorded = Recording::name_variables(path, trace)?;
+        Some(Recording { recorded, cells: Cells::of(trace) })
+    }
+
+    /// Gives variables of the program their names, if the trace was recorded by us.
+    pub fn name_variables(path: &Path, trace: &mut Trace) -> Option<Recorded> {
         let recorded = Recorded::read(path)?;
         for id in (0..trace.tables.variable_count()).map(VarId::new) {
             if let Variable::Range { address, size } = trace.tables.variable(id)
@@ -22,7 +28,7 @@ impl Recording {
                 trace.tables.aliases.insert(id, name);
             }
         }
-        Some(Recording { recorded, cells: Cells::of(trace) })
+        Some(recorded)
     }
 
     /// Where the program itself was at an event, not a library of its language.

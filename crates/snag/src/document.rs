@@ -143,8 +143,20 @@ pub fn entries(input: impl Read) -> Result<Vec<Entry>, String> {
 
 /// Hands out every claim about the trace with this index. What `each` refuses ends the reading.
 pub fn claims(input: impl Read, index: usize, each: &mut dyn FnMut(Claim) -> Result<(), String>) -> Result<(), String> {
+    // What is wrong with the text has a place in it; what is refused has none that helps.
+    let mut refused = None;
+    let mut each = |claim: Claim| {
+        each(claim).map_err(|message| {
+            refused = Some(message);
+            String::new()
+        })
+    };
     let mut json = serde_json::Deserializer::from_reader(input);
-    Document { index, each }.deserialize(&mut json).and_then(|()| json.end()).map_err(|error| error.to_string())
+    let read = Document { index, each: &mut each }.deserialize(&mut json).and_then(|()| json.end());
+    match refused {
+        Some(message) => Err(message),
+        None => read.map_err(|error| error.to_string()),
+    }
 }
 
 /// The file is not even roughly what it should be.

@@ -1,5 +1,6 @@
 //! How a command ends.
 
+use crate::output::Unwritten;
 use std::io;
 use std::process::ExitCode;
 
@@ -65,6 +66,7 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::OutputClosed(Status::Clean),
+            _ if error.get_ref().is_some_and(|inner| inner.is::<Unwritten>()) => Failure::Message(error.to_string()),
             _ => Failure::Message(format!("cannot write: {error}")),
         }
     }

@@ -64,6 +64,11 @@ impl Source {
         Source { reader: self.reader.as_written(), ..self }
     }
 
+    /// Whether the trace was found to be cut off.
+    pub fn is_cut_off(&self) -> bool {
+        self.reader.is_cut_off()
+    }
+
     /// The names of what was read so far.
     pub fn tables(&self) -> &Tables {
         &self.reader.tables
@@ -123,7 +128,11 @@ impl Source {
             let step = step(&mut self.reader);
             if interrupt::interrupted() {
                 // Also at the end: the interrupt may have ended whoever fed us, too.
-                break Err(Stop::Trace(Error::new(Position::Whole, "interrupted while it was read")));
+                let message = match phase {
+                    "reading" => "interrupted while it was read".to_owned(),
+                    _ => format!("interrupted while {phase}"),
+                };
+                break Err(Stop::Trace(Error::new(Position::Whole, message)));
             }
             match step {
                 Ok((true, events)) => match &self.bytes {
@@ -157,7 +166,7 @@ pub fn name(path: &Path) -> String {
 }
 
 /// The error in two parts, for reports that list what they lack.
-fn unread(name: &str, error: Error) -> Unread {
+pub fn unread(name: &str, error: Error) -> Unread {
     let message = match error.position {
         Position::Whole => error.message,
         position => format!("{position}: {}", error.message),

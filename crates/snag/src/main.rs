@@ -26,6 +26,7 @@ use cli::{Cli, Command};
 use commands::*;
 use context::Context;
 use failure::{Failure, Status};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -69,9 +70,14 @@ fn main() -> ExitCode {
 fn usage(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // A closed pipe is no reason to complain.
-            let _ = error.print();
-            Status::Clean.into()
+            match error.print().and_then(|()| io::stdout().flush()).map_err(Failure::from) {
+                // A closed pipe is no reason to complain.
+                Ok(()) | Err(Failure::OutputClosed(_) | Failure::Reported) => Status::Clean.into(),
+                Err(Failure::Message(message)) => {
+                    eprintln!("snag: error: {message}");
+                    Status::Error.into()
+                }
+            }
         }
         _ => {
             let text = error.render();

@@ -13,7 +13,7 @@ pub enum Output {
     /// Standard output.
     Stdout(BufWriter<io::StdoutLock<'static>>),
     /// Something that cannot be replaced as a whole: a device, a pipe.
-    Direct(BufWriter<File>),
+    Direct(BufWriter<File>, PathBuf),
     /// A file next to the one to be written.
     Replace(Replacement),
 }
@@ -32,7 +32,8 @@ impl Output {
         match path {
             None => Ok(Output::stdout()),
             Some(path) if path == Path::new("-") => Ok(Output::stdout()),
-            Some(path) => Output::file(path).map_err(|e| format!("{}: cannot write: {e}", path.display())),
+            Some(path) => Output::file(path)
+                .map_err(|e| format!("{}: cannot write: {}", path.display(), snag_trace::why_not_created(&e))),
         }
     }
 
@@ -46,7 +47,7 @@ impl Output {
         let existing = fs::metadata(&target).ok();
         if existing.as_ref().is_some_and(|data| !data.is_file()) {
             let file = OpenOptions::new().write(true).open(&target)?;
-            return Ok(Output::Direct(BufWriter::with_capacity(BUFFER, file)));
+            return Ok(Output::Direct(BufWriter::with_capacity(BUFFER, file), path.to_owned()));
         }
         let Some(name) = target.file_name() else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"));
@@ -56,13 +57,18 @@ impl Output {
         hidden.push(format!(".{}.tmp", std::process::id()));
         let temporary = target.with_file_name(hidden);
         let file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
-        interrupt::set_unfinished(Some(temporary.clone()));
+        interrupt::unfinished(&temporary);
         let replacement =
             Replacement { out: BufWriter::with_capacity(BUFFER, file), temporary, target, committed: false };
         if let Some(data) = existing {
             fs::set_permissions(&replacement.temporary, data.permissions())?;
         }
         Ok(Output::Replace(replacement))
+    }
+
+    /// Whether it is standard output.
+    pub fn is_stdout(&self) -> bool {
+        matches!(self, Output::Stdout(_))
     }
 
     /// Everything was written: makes it visible.
@@ -90,24 +96,48 @@ impl Drop for Replacement {
         if !self.committed {
             let _ = fs::remove_file(&self.temporary);
         }
-        interrupt::set_unfinished(None);
+        interrupt::finished(&self.temporary);
     }
 }
 
+impl Output {
+    /// An error with the name of the file it is about.
+    fn named(&self, error: io::Error) -> io::Error {
+        let path = match self {
+            Output::Stdout(_) => return error,
+            Output::Direct(_, path) => path,
+            Output::Replace(file) => &file.target,
+        };
+        io::Error::new(error.kind(), Unwritten(format!("{}: cannot write: {error}", path.display())))
+    }
+
+    fn inner(&mut self) -> &mut dyn Write {
+        match self {
+            Output::Stdout(out) => out,
+            Output::Direct(out, _) => out,
+            Output::Replace(file) => &mut file.out,
+        }
+    }
+}
+
+/// What could not be written and why.
+#[derive(Debug)]
+pub struct Unwritten(String);
+
+impl std::fmt::Display for Unwritten {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unwritten {}
+
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Output::Stdout(out) => out.write(bytes),
-            Output::Direct(out) => out.write(bytes),
-            Output::Replace(file) => file.out.write(bytes),
-        }
+        self.inner().write(bytes).map_err(|error| self.named(error))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Output::Stdout(out) => out.flush(),
-            Output::Direct(out) => out.flush(),
-            Output::Replace(file) => file.out.flush(),
-        }
+        self.inner().flush().map_err(|error| self.named(error))
     }
 }

@@ -11,7 +11,7 @@ use crate::input::{self, Source};
 use crate::interrupt;
 use crate::output::Output;
 use snag_predict::{Analysis, Engine, Options, Progress};
-use snag_report::{Background, Findings, Report, Suppressions, Unread};
+use snag_report::{Background, Findings, Report, Suppressed, Suppressions, Unread};
 use snag_schedule::Level;
 use snag_trace::globals::{self, Global};
 use snag_trace::{Op, Trace};
@@ -39,26 +39,33 @@ enum Stop {
     Output(io::Error),
 }
 
+/// Refuses a report that would take the place of one of the traces.
+pub fn replaces_none(output: Option<&Path>, traces: &[PathBuf]) -> Result<(), String> {
+    match output.and_then(|path| path.canonicalize().ok()) {
+        Some(file)
+            if traces.iter().any(|trace| trace.canonicalize().is_ok_and(|trace| trace == file && trace.is_file())) =>
+        {
+            Err(format!("{}: the report would replace a trace that is read", file.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Does the job and writes the report that `make` makes, to a file or standard output.
 pub fn run(
     context: &Context,
     job: &Job,
-    output: Option<&Path>,
+    mut output: Output,
     make: impl FnOnce(&mut Output) -> Box<dyn Report + '_>,
 ) -> Result<Status, Failure> {
-    interrupt::listen()?;
-    let to_file = output.is_some();
-    if let Some(file) = output.and_then(|path| path.canonicalize().ok())
-        && job.traces.iter().any(|trace| trace.canonicalize().is_ok_and(|trace| trace == file && trace.is_file()))
-    {
-        return Err(format!("{}: the report would replace a trace that is read", file.display()).into());
-    }
-    let mut output = Output::open(output)?;
+    interrupt::listen(interrupt::Then::Report)?;
+    let to_file = !output.is_stdout();
     let mut report = make(&mut output);
     let mut found = false;
+    let mut took = Vec::new();
     let mut unread = Vec::new();
     for (index, path) in job.traces.iter().enumerate() {
-        match one(context, job, path, &mut found, &mut *report) {
+        match one(context, job, path, (&mut found, &mut took), &mut *report) {
             Ok(()) => {}
             Err(Stop::Trace(problem)) => {
                 context.error(&format!("{}: {}", problem.path, problem.message));
@@ -87,10 +94,32 @@ pub fn run(
     report.finish(&unread).map_err(|error| Failure::from(error).with_status(status))?;
     drop(report);
     output.commit().map_err(|failure| failure.with_status(status))?;
+    if let Some(suppressions) = &job.suppressions {
+        say_what_had_no_effect(context, &suppressions.without_effect(&took));
+    }
     Ok(status)
 }
 
-fn one(context: &Context, job: &Job, path: &Path, found: &mut bool, report: &mut dyn Report) -> Result<(), Stop> {
+/// A suppression that matches nothing may be misspelled, or no longer needed.
+fn say_what_had_no_effect(context: &Context, idle: &[(u64, &str)]) {
+    match idle {
+        [] => {}
+        _ if context.verbose => {
+            idle.iter()
+                .for_each(|(line, text)| context.note(&format!("suppression '{text}' (line {line}) matched nothing")));
+        }
+        [(line, text)] => context.note(&format!("suppression '{text}' (line {line}) matched nothing")),
+        _ => context.note(&format!("{} suppressions matched nothing; -v lists them", idle.len())),
+    }
+}
+
+fn one(
+    context: &Context,
+    job: &Job,
+    path: &Path,
+    (found, took): (&mut bool, &mut Vec<Suppressed>),
+    report: &mut dyn Report,
+) -> Result<(), Stop> {
     let name = input::name(path);
     let refuse = |message: String| Stop::Trace(Unread { path: name.clone(), message });
     if interrupt::interrupted() {
@@ -108,7 +137,9 @@ fn one(context: &Context, job: &Job, path: &Path, found: &mut bool, report: &mut
     let mut analysis = analyse(context, &trace, job, budget);
     // In the part that was lost there may be more.
     analysis.engines.iter_mut().for_each(|engine| engine.complete &= whole);
-    let suppressed = job.suppressions.as_ref().map(|suppressions| suppressions.apply(&trace, &mut analysis));
+    let suppressed =
+        job.suppressions.as_ref().map(|suppressions| suppressions.apply(&trace, background, &mut analysis));
+    took.extend(suppressed.iter().flatten().cloned());
     *found |= !analysis.races.is_empty() || !analysis.deadlocks.is_empty();
     let findings =
         Findings { path: &name, trace: &trace, analysis: &analysis, suppressed: suppressed.as_deref(), background };

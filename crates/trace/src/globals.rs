@@ -19,10 +19,16 @@ pub struct Global {
     pub object: String,
 }
 
+/// What the names of objects other than variables begin with.
+const KINDS: [&str; 5] = ["lock:", "thread:", "condition:", "semaphore:", "barrier:"];
+
 /// Reads declarations of the form `method=object`.
 pub fn parse(declarations: &[String]) -> Result<Vec<Global>, String> {
     let parse = |text: &String| match text.split_once('=') {
         Some((method, object)) if !method.is_empty() && !object.is_empty() => {
+            if KINDS.contains(&object) {
+                return Err(format!("'{text}' declares no global: expected a name behind '{object}'"));
+            }
             Ok(Global { method: method.to_owned(), object: object.to_owned() })
         }
         _ => Err(format!("'{text}' declares no global: expected METHOD=OBJECT, for example 'log=lock:out'")),
@@ -33,7 +39,12 @@ pub fn parse(declarations: &[String]) -> Result<Vec<Global>, String> {
 /// Adds globals to what the missing methods of a trace could reach.
 pub fn declare(trace: &mut Trace, globals: &[Global]) -> Result<(), String> {
     if !trace.events.ops().contains(&Op::MethodBegin) {
-        return Ok(());
+        return match globals.first() {
+            None => Ok(()),
+            Some(Global { method, .. }) => {
+                Err(format!("a global is declared for '{method}', and in this trace no method is missing"))
+            }
+        };
     }
     let mut more: HashMap<u32, Vec<Object>> = HashMap::new();
     for Global { method, object } in globals {

@@ -44,7 +44,7 @@ pub use events::Events;
 pub use ids::*;
 pub use names::Names;
 pub use op::{MemoryOrder, Op, Ops};
-pub use open::{Format, TraceWriter, WriteOptions, create, open, read_from};
+pub use open::{Format, TraceWriter, WriteOptions, create, open, read_from, why, why_not_created};
 pub use reader::{BlockReader, TraceReader};
 pub use rng::Rng;
 pub use tables::{Declarations, Space, Tables, Variable};

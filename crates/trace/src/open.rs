@@ -79,18 +79,29 @@ fn whole(message: impl Into<String>) -> Error {
     Error::new(Position::Whole, message)
 }
 
+/// Why a file cannot be opened, read or written, in the words that every message has for it.
+pub fn why(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "there is no such file".to_owned(),
+        io::ErrorKind::IsADirectory => "it is a directory".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// The same of a file that need not be there: if something is missing, it is the folder.
+pub fn why_not_created(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "there is no such folder".to_owned(),
+        _ => why(error),
+    }
+}
+
 /// Opens a trace; `-` is the standard input. The format is found out unless it is given.
 pub fn open(path: &Path, format: Option<Format>) -> Result<TraceReader> {
     if path == Path::new("-") {
         return read_from(io::stdin(), format, Some(Path::new("standard input")));
     }
-    let cannot_open = |e: io::Error| {
-        let why = match e.kind() {
-            io::ErrorKind::NotFound => "there is no such file".to_owned(),
-            _ => e.to_string(),
-        };
-        whole(format!("cannot open: {why}")).in_file(path)
-    };
+    let cannot_open = |e: io::Error| whole(format!("cannot open: {}", why(&e))).in_file(path);
     let file = File::open(path).map_err(cannot_open)?;
     if file.metadata().map_err(cannot_open)?.is_dir() {
         return Err(whole("is a directory, not a trace").in_file(path));
@@ -206,7 +217,7 @@ fn create_unnamed(path: &Path, format: Option<Format>, options: WriteOptions) ->
         ));
     };
     let compression = path.extension().and_then(|e| e.to_str()).and_then(Compression::by_extension);
-    let cannot_create = |e: io::Error| whole(format!("cannot create: {e}"));
+    let cannot_create = |e: io::Error| whole(format!("cannot create: {}", why_not_created(&e)));
     let file = BufWriter::with_capacity(1 << 16, Destination::create(path).map_err(cannot_create)?);
     let out = match compression {
         None => Output::Plain(file),

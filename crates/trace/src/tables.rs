@@ -217,6 +217,11 @@ impl Tables {
         if let Some(alias) = self.aliases.get(&id) {
             return alias.clone();
         }
+        self.variable_spelled(id)
+    }
+
+    /// A variable as the trace itself spells it, whatever reports call it.
+    pub fn variable_spelled(&self, id: VarId) -> String {
         match self.variable(id) {
             Variable::Named(name) => self.names(Space::VariableName).get(name as usize).to_owned(),
             Variable::Range { address, size } => format!("{address:#x}:{size}"),

@@ -244,6 +244,14 @@ const RULES: &[Rule] = &[
 ];
 
 #[test]
+fn a_type_that_does_not_exist_is_no_part_of_a_name() {
+    for (lines, word) in [("T|r(x)=5->v:u2|", "'u2' is no type"), ("T|let(v:i33)=1|", "'i33' is no type")] {
+        let text = format!("%snag 1\n\n{lines}\n");
+        check(word, Format::Text, text.as_bytes(), Position::Line(3), word);
+    }
+}
+
+#[test]
 fn every_rule_in_text_and_in_snag() {
     for &rule in RULES {
         let name = format!("{rule:?}");

@@ -8,7 +8,7 @@ use crate::failure::{Failure, Status};
 use clap::ValueEnum;
 use serde::Deserialize;
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -71,13 +71,15 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
         context.note(&format!("{}: not recorded, as it is part of the compiler", skipped.display()));
     }
     if args.what == What::Build {
-        programs.iter().for_each(|(program, _)| println!("{}", program.display()));
+        for (program, _) in &programs {
+            writeln!(io::stdout(), "{}", program.display())?;
+        }
         return Ok(Status::Clean);
     }
     if programs.is_empty() {
         return Err("cargo has built nothing that can be run".to_owned().into());
     }
-    if programs.len() > 1 && (args.what == What::Run || args.keep.is_some()) {
+    if programs.len() > 1 && (args.what == What::Run || args.keep.is_some() || args.check.file().is_some()) {
         let names: Vec<_> = programs.iter().map(|(program, _)| program.display().to_string()).collect();
         return Err(format!("there are several programs; choose one with --bin or --test: {}", names.join(", ")).into());
     }

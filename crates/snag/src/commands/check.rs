@@ -14,6 +14,7 @@ use snag_report::sarif::Sarif;
 use snag_report::text::Text;
 use snag_report::{Style, Suppressions, live};
 use snag_schedule::Level;
+use snag_trace::globals::Global;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -163,12 +164,19 @@ fn follow(context: &Context, args: &Args) -> Result<Status, Failure> {
         (analysis.all_pairs, "--all-pairs"),
         (analysis.all, "--all"),
         (analysis.full, "--full"),
+        (analysis.no_reduce, "--no-reduce"),
+        (analysis.ignore_missing, "--ignore-missing"),
+        (!analysis.global.is_empty(), "--global"),
     ];
     if let Some((_, option)) = unsupported.iter().find(|(given, _)| *given) {
         return Err(format!("{option} does not go with --online").into());
     }
     let window = usize::try_from(analysis.window.unwrap_or(WINDOW)).unwrap_or(usize::MAX);
     let wishes = online::Wishes { window, most: analysis.max_races, candidates: analysis.candidates };
+    survey::replaces_none(analysis.output.as_deref(), &args.traces)?;
+    if !matches!(analysis.format, Format::Text | Format::Json) {
+        return Err("--online writes text or JSON".to_owned().into());
+    }
     let mut output = Output::open(analysis.output.as_deref())?;
     let to_file = analysis.output.as_deref().is_some_and(|path| path != Path::new("-"));
     let status = match analysis.format {
@@ -180,7 +188,7 @@ fn follow(context: &Context, args: &Args) -> Result<Status, Failure> {
             let mut report = live::Json::new(&mut output, &crate::input::name(path));
             online::run(context, path, &wishes, &mut report)?
         }
-        _ => return Err("--online writes text or JSON".to_owned().into()),
+        Format::Sarif | Format::Html => unreachable!("refused above"),
     };
     output.commit().map_err(|failure| failure.with_status(status))?;
     Ok(status)
@@ -188,17 +196,68 @@ fn follow(context: &Context, args: &Args) -> Result<Status, Failure> {
 
 /// Analyses traces and reports.
 pub fn analyse(context: &Context, args: &Analysis, traces: &[PathBuf]) -> Result<Status, Failure> {
-    let suppressions = args.suppressions.as_deref().map(read_suppressions).transpose()?;
-    let to_file = args.output.as_deref().is_some_and(|path| path != Path::new("-"));
-    let style = Style { full: args.full, headings: traces.len() > 1, ..context.style(to_file) };
-    let globals = snag_trace::globals::parse(&args.global)?;
-    let job = Job { traces, options: options(context, args), one_by_one: false, suppressions, globals };
-    survey::run(context, &job, args.output.as_deref(), |out| match args.format {
-        Format::Text => Box::new(Text::new(out, style)),
-        Format::Json => Box::new(Json::new(out)),
-        Format::Sarif => Box::new(Sarif::new(out)),
-        Format::Html => Box::new(Html::new(out, args.full)),
-    })
+    survey::replaces_none(args.output.as_deref(), traces)?;
+    args.prepare()?.analyse(context, traces)
+}
+
+/// An analysis whose options are known to be good: their files can be read, that of the report can be written.
+pub struct Prepared<'a> {
+    args: &'a Analysis,
+    suppressions: Option<Suppressions>,
+    globals: Vec<Global>,
+    output: Output,
+}
+
+impl Analysis {
+    /// Everything that can be said about the options before there is a trace.
+    pub fn prepare(&self) -> Result<Prepared<'_>, Failure> {
+        let about = [Engine::Cp, Engine::Wcp];
+        if !self.engine.iter().any(|engine| about.contains(engine)) {
+            let idle = [(self.all, "--all"), (self.no_reduce, "--no-reduce")];
+            if let Some((_, option)) = idle.iter().find(|(given, _)| *given) {
+                return Err(format!("{option} is for the engines cp and wcp, and none of them is to run").into());
+            }
+        }
+        Ok(Prepared {
+            args: self,
+            suppressions: self.suppressions.as_deref().map(read_suppressions).transpose()?,
+            globals: snag_trace::globals::parse(&self.global)?,
+            output: Output::open(self.output.as_deref())?,
+        })
+    }
+
+    /// The same for an analysis of a recording.
+    pub fn prepare_for_recording(&self) -> Result<Prepared<'_>, Failure> {
+        if self.level == Some(Level::Symbolic) {
+            return Err("level 'symbolic' needs expressions, and recordings of programs have none".to_owned().into());
+        }
+        self.prepare()
+    }
+
+    /// Where the report goes, if not to standard output.
+    pub fn file(&self) -> Option<&Path> {
+        self.output.as_deref().filter(|path| *path != Path::new("-"))
+    }
+
+    /// Whether standard output is for scripts: nothing else may be printed there.
+    pub fn owns_stdout(&self) -> bool {
+        self.file().is_none() && self.format != Format::Text
+    }
+}
+
+impl Prepared<'_> {
+    /// Analyses traces and reports.
+    pub fn analyse(self, context: &Context, traces: &[PathBuf]) -> Result<Status, Failure> {
+        let Prepared { args, suppressions, globals, output } = self;
+        let style = Style { full: args.full, headings: traces.len() > 1, ..context.style(!output.is_stdout()) };
+        let job = Job { traces, options: options(context, args), one_by_one: false, suppressions, globals };
+        survey::run(context, &job, output, |out| match args.format {
+            Format::Text => Box::new(Text::new(out, style)),
+            Format::Json => Box::new(Json::new(out)),
+            Format::Sarif => Box::new(Sarif::new(out)),
+            Format::Html => Box::new(Html::new(out, args.full)),
+        })
+    }
 }
 
 fn options(context: &Context, args: &Analysis) -> Options {
@@ -227,6 +286,7 @@ fn options(context: &Context, args: &Analysis) -> Options {
 }
 
 fn read_suppressions(path: &Path) -> Result<Suppressions, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: cannot read: {error}", path.display()))?;
+    let cannot = |error| format!("{}: cannot read: {}", path.display(), snag_trace::why(&error));
+    let text = std::fs::read_to_string(path).map_err(cannot)?;
     Suppressions::parse(&text).map_err(|(line, message)| format!("{}: line {line}: {message}", path.display()))
 }

@@ -3,6 +3,7 @@
 use crate::commands::incomplete;
 use crate::context::Context;
 use crate::failure::{Failure, Status};
+use crate::output::Output;
 use crate::survey::{self, Job};
 use clap::ValueEnum;
 use snag_predict::{Engine, Options};
@@ -59,7 +60,7 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
         ..Options::default()
     };
     let job = Job { traces: &args.traces, options, one_by_one: true, suppressions: None, globals: Vec::new() };
-    survey::run(context, &job, None, |out| match args.format {
+    survey::run(context, &job, Output::open(None)?, |out| match args.format {
         Format::Text => Box::new(Table::new(out, style)),
         Format::Json => Box::new(Json::new(out)),
     })

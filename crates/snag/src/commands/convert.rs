@@ -38,7 +38,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
-    interrupt::listen()?;
+    interrupt::listen(interrupt::Then::WriteNothing)?;
     let source = Source::open(context, &args.from_path, args.from).map_err(|problem| input::message(&problem))?;
     let mut source = source.for_writing();
     let options = WriteOptions { compress: !args.no_compress };

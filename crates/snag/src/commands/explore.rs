@@ -23,7 +23,7 @@ pub struct Args {
     #[arg(value_name = "PROGRAM")]
     program: PathBuf,
     /// Give up after so many states
-    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = super::generate::at_least_one)]
     states: usize,
     /// Form of the output
     #[arg(long, value_name = "FORMAT", default_value = "text")]
@@ -40,7 +40,7 @@ enum Format {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
-    interrupt::listen()?;
+    interrupt::listen(interrupt::Then::Report)?;
     let program = compile(context, &args.program)?;
     let explored = snag_rcp::explore_until(&program, args.states, &interrupt::interrupted);
     let mut output = Output::open(None)?;

@@ -74,7 +74,8 @@ pub struct Args {
     seed: u64,
 }
 
-fn at_least_one(text: &str) -> Result<usize, String> {
+/// Parses a number that is not 0.
+pub fn at_least_one(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|&n| n > 0).ok_or_else(|| "not a number from 1 on".to_owned())
 }
 
@@ -85,7 +86,7 @@ fn share(text: &str) -> Result<f64, String> {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     let shape = shape(args)?;
-    interrupt::listen()?;
+    interrupt::listen(interrupt::Then::WriteNothing)?;
     let path = args.output.as_deref().unwrap_or(Path::new("-"));
     let format = args.to.or((path == Path::new("-")).then_some(Format::Std));
     let mut writer = snag_trace::create(path, format, WriteOptions { compress: !args.no_compress })?;

@@ -15,7 +15,7 @@ const ENGINES: [Engine; 5] = [Engine::Hb, Engine::Cp, Engine::Mc, Engine::Sb, En
 
 /// Compares a complete trace with one that has holes.
 pub fn run(context: &Context, full: &Path, punched: &Path, as_json: bool) -> Result<Status, Failure> {
-    interrupt::listen()?;
+    interrupt::listen(interrupt::Then::End)?;
     let read = |path: &Path| -> Result<Trace, Failure> {
         let trace = Source::open(context, path, None).and_then(|source| source.read(context));
         trace.map_err(|problem| input::message(&problem))

@@ -3,15 +3,16 @@
 use crate::context::Context;
 use crate::failure::{Failure, Status};
 use crate::{input, interrupt};
-use snag_predict::online::Online;
+use snag_predict::online::{Online, Unproved};
 use snag_predict::{Analysis, Engine, EngineReport, Left, Subject, peak_memory};
 use snag_report::live::{Live, Summary};
-use snag_trace::{Events, TraceReader};
+use snag_trace::compression::Compression;
+use snag_trace::{Events, Format, Position, TraceReader};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -34,18 +35,22 @@ pub struct Wishes {
 
 /// Analyses a stream until it ends or the user interrupts.
 pub fn run(context: &Context, path: &Path, wishes: &Wishes, report: &mut dyn Live) -> Result<Status, Failure> {
-    interrupt::listen()?;
+    interrupt::listen(interrupt::Then::Report)?;
     let name = input::name(path);
     let started = Instant::now();
     let mut online = Online::new(wishes.window, wishes.most);
-    let (bytes, waiting, ended) = Bytes::open(path).map_err(|error| format!("{name}: cannot open: {error}"))?;
+    let (bytes, stream) =
+        Bytes::open(path).map_err(|error| format!("{name}: cannot open: {}", snag_trace::why(&error)))?;
     let mut first_event = None;
-    let (problem, mut tables) = match snag_trace::read_from(bytes, None, Some(Path::new(&name))) {
-        Err(error) => ((!interrupt::interrupted()).then(|| error.to_string()), Default::default()),
+    let mut cut_off = false;
+    let (problem, mut tables) = match snag_trace::read_from(bytes, None, None) {
+        Err(error) => ((!interrupt::interrupted()).then_some(error), Default::default()),
         Ok(mut reader) => {
-            let problem = follow(&mut reader, &mut online, report, &waiting, &mut first_event)?;
+            let problem = follow(&mut reader, &mut online, report, &stream, &mut first_event)?;
+            cut_off = reader.is_cut_off();
             for warning in reader.take_warnings() {
-                context.warn(&format!("{name}: {warning}"));
+                let warning = format!("{name}: {warning}");
+                if cut_off { context.insist(&warning) } else { context.warn(&warning) }
             }
             (problem, reader.tables)
         }
@@ -55,8 +60,11 @@ pub fn run(context: &Context, path: &Path, wishes: &Wishes, report: &mut dyn Liv
         report.race(race, &tables).map_err(|error| Failure::from(error).with_status(Status::Found))?;
     }
     // A producer that was stopped in the middle of a line has still said all that is before it.
-    let cut = ended.load(Ordering::Acquire) == CUT || interrupt::interrupted();
-    let stopped_inside = ended.load(Ordering::Acquire) == INSIDE && online.events > 0;
+    let cut = stream.ended.load(Ordering::Acquire) == CUT || interrupt::interrupted() || cut_off;
+    let inside = problem.as_ref().is_some_and(|problem| stream.ends_inside(problem.position)) && online.events > 0;
+    let problem = problem.map(|problem| input::unread(&name, problem));
+    let unproved: Vec<Unproved> = std::mem::take(&mut online.unproved).into_values().collect();
+    let listed = online.proved + unproved.len() as u64;
     let seconds = started.elapsed().as_secs_f64();
     let busy = first_event.map_or(seconds, |first: Instant| first.elapsed().as_secs_f64());
     let engine = EngineReport {
@@ -65,8 +73,8 @@ pub fn run(context: &Context, path: &Path, wishes: &Wishes, report: &mut dyn Liv
         seconds,
         events_per_second: online.events as f64 / busy.max(1e-9),
         peak_memory_bytes: peak_memory(),
-        warnings: online.proved + online.unproved.len() as u64,
-        location_pairs: online.proved + online.unproved.len() as u64,
+        warnings: listed,
+        location_pairs: listed,
         complete: online.complete && problem.is_none() && !cut,
         reduction: None,
         searches: Some(online.searches()),
@@ -89,18 +97,19 @@ pub fn run(context: &Context, path: &Path, wishes: &Wishes, report: &mut dyn Liv
         report: &engine,
         analysis: &analysis,
         races: online.proved,
-        unproved: &online.unproved,
+        unproved: &unproved,
         candidates: wishes.candidates,
+        error: problem.as_ref().filter(|_| !inside),
     };
     report.finish(&summary).map_err(|error| Failure::from(error).with_status(status))?;
     match problem {
-        Some(problem) if stopped_inside => {
-            context.insist(&format!("the stream ends inside an event, which is left out: {problem}"));
-            Ok(status)
-        }
         Some(problem) => {
-            context.error(&problem);
-            Ok(Status::Error)
+            let message = format!("{}: {}", problem.path, problem.message);
+            match inside {
+                true => context.insist(&format!("the stream ends inside an event, which is left out: {message}")),
+                false => context.error(&message),
+            }
+            Ok(if inside { status } else { Status::Error })
         }
         None => Ok(status),
     }
@@ -111,29 +120,29 @@ fn follow(
     reader: &mut TraceReader,
     online: &mut Online,
     report: &mut dyn Live,
-    waiting: &AtomicUsize,
+    stream: &Stream,
     first_event: &mut Option<Instant>,
-) -> Result<Option<String>, Failure> {
+) -> Result<Option<snag_trace::Error>, Failure> {
     let mut block = Events::new();
     loop {
         let more = match reader.next_block(&mut block) {
             Ok(more) => more,
             Err(_) if interrupt::interrupted() => return Ok(None),
-            Err(error) => return Ok(Some(error.to_string())),
+            Err(error) => return Ok(Some(error)),
         };
         first_event.get_or_insert_with(Instant::now);
         let mut done = 0;
-        loop {
+        while done < block.len() {
             done = online.read(&block, done, &reader.tables);
-            let must = done < block.len();
-            if must || online.is_due(waiting.load(Ordering::Acquire) == 0) {
+            loop {
+                let must = online.must_prove();
+                if !must && !online.is_due(stream.waiting.load(Ordering::Acquire) == 0) {
+                    break;
+                }
                 for race in online.prove(&mut reader.tables, must) {
                     let status = Status::Found;
                     report.race(&race, &reader.tables).map_err(|error| Failure::from(error).with_status(status))?;
                 }
-            }
-            if !must {
-                break;
             }
         }
         if !more || interrupt::interrupted() {
@@ -147,65 +156,101 @@ const END: usize = 1;
 const INSIDE: usize = 2;
 const CUT: usize = 3;
 
-/// The bytes that another thread reads.
-struct Bytes {
-    pieces: Receiver<Vec<u8>>,
-    piece: Vec<u8>,
-    used: usize,
+/// What is known about a stream beside its bytes.
+#[derive(Default)]
+struct Stream {
     /// Pieces that were read and not taken yet.
-    waiting: Arc<AtomicUsize>,
-    ended: Arc<AtomicUsize>,
+    waiting: AtomicUsize,
+    ended: AtomicUsize,
+    /// Line ends so far.
+    lines: AtomicU64,
+    /// Whether it is binary: it has no lines.
+    binary: AtomicBool,
 }
 
-impl Bytes {
-    fn open(path: &Path) -> io::Result<(Bytes, Arc<AtomicUsize>, Arc<AtomicUsize>)> {
-        let input: Box<dyn Read + Send> = match path == Path::new("-") {
-            true => Box::new(io::stdin()),
-            false => Box::new(File::open(path)?),
-        };
-        let (sender, pieces) = sync_channel(PIECES);
-        let (waiting, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let bytes = Bytes { pieces, piece: Vec::new(), used: 0, waiting: waiting.clone(), ended: ended.clone() };
-        let count = waiting.clone();
-        // It ends with the stream, or with the program: nobody can wake it from a read.
-        std::thread::Builder::new().name("reader".to_owned()).spawn(move || read_all(input, &sender, &count))?;
-        Ok((bytes, waiting, ended))
+impl Stream {
+    /// Whether an error is about a last line that has no end. Whoever wrote it may have been stopped there.
+    fn ends_inside(&self, position: Position) -> bool {
+        let last = self.lines.load(Ordering::Acquire) + 1;
+        let text = !self.binary.load(Ordering::Acquire);
+        text && self.ended.load(Ordering::Acquire) == INSIDE && position == Position::Line(last)
     }
 }
 
-fn read_all(mut input: Box<dyn Read + Send>, sender: &SyncSender<Vec<u8>>, waiting: &AtomicUsize) {
+/// The bytes that another thread reads.
+struct Bytes {
+    pieces: Receiver<io::Result<Vec<u8>>>,
+    piece: Vec<u8>,
+    used: usize,
+    begun: bool,
+    stream: Arc<Stream>,
+}
+
+impl Bytes {
+    fn open(path: &Path) -> io::Result<(Bytes, Arc<Stream>)> {
+        let input: Box<dyn Read + Send> = match path == Path::new("-") {
+            true => Box::new(io::stdin()),
+            false => {
+                let file = File::open(path)?;
+                if file.metadata()?.is_dir() {
+                    return Err(io::ErrorKind::IsADirectory.into());
+                }
+                Box::new(file)
+            }
+        };
+        let (sender, pieces) = sync_channel(PIECES);
+        let stream = Arc::new(Stream::default());
+        let bytes = Bytes { pieces, piece: Vec::new(), used: 0, begun: false, stream: stream.clone() };
+        let count = stream.clone();
+        // It ends with the stream, or with the program: nobody can wake it from a read.
+        std::thread::Builder::new()
+            .name("reader".to_owned())
+            .spawn(move || read_all(input, &sender, &count.waiting))?;
+        Ok((bytes, stream))
+    }
+}
+
+fn read_all(mut input: Box<dyn Read + Send>, sender: &SyncSender<io::Result<Vec<u8>>>, waiting: &AtomicUsize) {
     let mut buffer = vec![0; PIECE];
     loop {
-        match input.read(&mut buffer) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // A stream that cannot be read on has ended.
-            Ok(0) | Err(_) => return,
-            Ok(count) => {
-                waiting.fetch_add(1, Ordering::AcqRel);
-                if sender.send(buffer[..count].to_vec()).is_err() {
-                    return;
-                }
-            }
+        let piece = match input.read(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Ok(0) => return,
+            Ok(count) => Ok(buffer[..count].to_vec()),
+            Err(error) => Err(error),
+        };
+        let failed = piece.is_err();
+        waiting.fetch_add(1, Ordering::AcqRel);
+        if sender.send(piece).is_err() || failed {
+            return;
         }
     }
 }
 
 impl Read for Bytes {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let stream = &self.stream;
         while self.used == self.piece.len() {
             match self.pieces.recv_timeout(PATIENCE) {
                 Ok(piece) => {
-                    self.waiting.fetch_sub(1, Ordering::AcqRel);
-                    (self.piece, self.used) = (piece, 0);
+                    stream.waiting.fetch_sub(1, Ordering::AcqRel);
+                    (self.piece, self.used) = (piece?, 0);
+                    if !std::mem::replace(&mut self.begun, true) {
+                        let plain = matches!(Compression::of_bytes(&self.piece), Ok(None));
+                        let binary = !plain || Format::of_bytes(&self.piece) == Format::Snag;
+                        stream.binary.store(binary, Ordering::Release);
+                    }
+                    let lines = self.piece.iter().filter(|&&byte| byte == b'\n').count();
+                    stream.lines.fetch_add(lines as u64, Ordering::AcqRel);
                 }
                 Err(RecvTimeoutError::Timeout) if !interrupt::interrupted() => {}
                 Err(RecvTimeoutError::Timeout) => {
-                    self.ended.store(CUT, Ordering::Release);
+                    stream.ended.store(CUT, Ordering::Release);
                     return Ok(0);
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     let inside = self.piece.last().is_some_and(|&byte| byte != b'\n');
-                    self.ended.store(if inside { INSIDE } else { END }, Ordering::Release);
+                    stream.ended.store(if inside { INSIDE } else { END }, Ordering::Release);
                     return Ok(0);
                 }
             }

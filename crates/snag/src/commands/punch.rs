@@ -68,7 +68,7 @@ fn probability(text: &str) -> Result<f64, String> {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
-    interrupt::listen()?;
+    interrupt::listen(interrupt::Then::WriteNothing)?;
     let read = Source::open(context, &args.trace, None).and_then(|source| source.read(context));
     let mut trace = read.map_err(|problem| input::message(&problem))?;
     let recording = Recording::read(&args.trace, &mut trace);

@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Status};
 use crate::interrupt;
 use snag_recording::ring::Settings;
-use snag_recording::{Ended, Options, Recorder, Summary};
+use snag_recording::{Ended, Options, Prints, Recorder, Summary, Unrecorded};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -32,10 +32,10 @@ pub struct Args {
 /// How threads take turns.
 #[derive(clap::Args, Clone)]
 pub struct How {
-    /// Let another thread run after N steps
+    /// Let another thread run after N steps, from 1 on
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     quantum: u64,
-    /// Pick threads, and how long they run, at random from this seed
+    /// Pick threads, and how long they run, at random from this seed, a number from 1 on
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seed: Option<u64>,
 }
@@ -50,21 +50,47 @@ impl How {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     let path = args.output.clone().unwrap_or_else(|| default_output(&args.command));
-    let summary = record(context, &args.command, args.how.settings(), &path)?;
+    can_be_recording(&path)?;
+    let summary = match record(context, &args.command, args.how.settings(), Prints::AsWeDo, &path) {
+        Err(unrecorded) => return Err(unrecorded.message.into()),
+        Ok(summary) => summary,
+    };
     context.note(&format!("{}: {}", path.display(), size(&summary)));
     if context.verbose {
         let [program, recorder] = [summary.program_time, summary.recorder_time].map(|time| time.as_secs_f64());
         context.note(&format!("processor time: {program:.2} s in the program, {recorder:.2} s to record it"));
     }
-    Ok(exit_status(&summary))
+    Ok(exit_status(summary.ended))
+}
+
+/// Recordings are `.snag` files: a name that says something else would be wrong, and is refused.
+pub fn can_be_recording(path: &Path) -> Result<(), String> {
+    let shown = path.display();
+    if path == Path::new("-") {
+        return Err("-: a recording goes into a file; standard output is the program's".to_owned());
+    }
+    let last = path.extension().and_then(|last| last.to_str()).map(str::to_ascii_lowercase).unwrap_or_default();
+    if snag_trace::compression::Compression::by_extension(&last).is_some() {
+        return Err(format!("{shown}: a recording is not compressed while it is written; record into a .snag file"));
+    }
+    match snag_trace::Format::by_extension(path) {
+        Some(snag_trace::Format::Snag) | None => Ok(()),
+        Some(_) => Err(format!("{shown}: recordings are .snag files; 'snag convert' makes .{last} of them")),
+    }
 }
 
 /// Records and says what was odd about it.
-pub fn record(context: &Context, command: &[OsString], settings: Settings, path: &Path) -> Result<Summary, Failure> {
-    let options = Options { command: command.to_vec(), settings, output: None };
-    interrupt::listen()?;
+pub fn record(
+    context: &Context,
+    command: &[OsString],
+    settings: Settings,
+    prints: Prints,
+    path: &Path,
+) -> Result<Summary, Unrecorded> {
+    let options = Options { command: command.to_vec(), settings, prints };
+    interrupt::listen(interrupt::Then::Report)?;
     interrupt::leave_to_program(true);
-    let summary = Recorder::start(&options).and_then(|recorder| recorder.record(path));
+    let summary = Recorder::record_into(&options, path, interrupt::program_is);
     interrupt::leave_to_program(false);
     let summary = summary?;
     let odd = &summary.oddities;
@@ -127,8 +153,8 @@ pub fn ending(ended: Ended) -> Option<String> {
 }
 
 /// The program's own status.
-pub fn exit_status(summary: &Summary) -> Status {
-    match summary.ended {
+pub fn exit_status(ended: Ended) -> Status {
+    match ended {
         Ended::Exit(code) => Status::Program(code as u8),
         Ended::Signal(signal) => Status::Program((128 + signal) as u8),
     }

@@ -6,11 +6,14 @@ use crate::background::Recording;
 use crate::context::Context;
 use crate::failure::{Failure, Status};
 use crate::input::{self, Source};
+use crate::output::Output;
+use snag_predict::{Analysis, Deadlock, Race};
 use snag_recording::Recorded;
 use snag_recording::replay::{self, Driven, Repeated, Standing};
 use snag_report::{Background, describe};
-use snag_trace::Trace;
+use snag_trace::{EventId, Trace};
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Options of `snag replay`.
@@ -20,15 +23,16 @@ use std::path::{Path, PathBuf};
   snag replay run.snag               run it again the same way, and compare every event
   snag check run.snag                what could have gone wrong: R1, R2, ...
   snag replay run.snag --race R1     make it happen
+  snag replay run.snag --race D1     the same for a deadlock
   snag replay run.snag --race R1 --many 20   what comes of it, with either access first
 
-Exit status: 0 the run was repeated; 1 the race is confirmed, or with --many, changes what comes out; 2 it went another
+Exit status: 0 the run was repeated; 1 the race or deadlock is confirmed, or with --many, changes what comes out; 2 it went another
 way, or an error.")]
 pub struct Args {
     /// A recording made by 'snag record'
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
-    /// Drive the program to this race, as 'snag check' numbers them, and stop in front of it
+    /// Drive the program to this race or deadlock, as 'snag check' numbers them, and stop in front of it
     #[arg(long, value_name = "ID")]
     race: Option<String>,
     /// Run N times through the race with each of the two accesses first, and compare how the program ends
@@ -87,19 +91,58 @@ fn warn_about_changes(context: &Context, recorded: &Recorded, command: &[OsStrin
 }
 
 fn repeat(context: &Context, trace: &Trace, recorded: &Recorded, command: Vec<OsString>) -> Result<Status, Failure> {
-    match replay::repeat(trace, recorded, command)? {
+    let repeated = replay::repeat(trace, recorded, command)?;
+    let mut out = Output::open(None)?;
+    let status = match repeated {
         Repeated::Same(events, ended) => {
             if let Some(ending) = super::record::ending(ended) {
                 context.note(&ending);
             }
-            println!("repeated: all {events} events as recorded");
-            Ok(Status::Clean)
+            writeln!(out, "repeated: all {events} events as recorded")?;
+            Status::Clean
         }
         Repeated::Differs(event, then, now) => {
-            println!("diverged at event {event}\n    recorded: {then}\n    now:      {now}");
-            Ok(Status::Error)
+            writeln!(out, "diverged at event {event}\n    recorded: {then}\n    now:      {now}")?;
+            Status::Error
+        }
+    };
+    out.commit()?;
+    Ok(status)
+}
+
+/// What a program can be driven to.
+enum Goal<'a> {
+    Race(&'a Race),
+    Deadlock(&'a Deadlock),
+}
+
+impl<'a> Goal<'a> {
+    /// The finding that `snag check` gives this number.
+    fn by_id(analysis: &'a Analysis, id: &str) -> Option<Goal<'a>> {
+        let index = |prefix: char| id.strip_prefix(prefix)?.parse::<usize>().ok()?.checked_sub(1);
+        let race = index('R').and_then(|index| analysis.races.get(index)).map(Goal::Race);
+        race.or_else(|| index('D').and_then(|index| analysis.deadlocks.get(index)).map(Goal::Deadlock))
+    }
+
+    /// The events in front of which the threads are to stand.
+    fn then(&self) -> Vec<EventId> {
+        match self {
+            Goal::Race(race) => vec![race.first, race.second],
+            Goal::Deadlock(deadlock) => deadlock.pending.clone(),
         }
     }
+}
+
+/// `R1 to R3 and D1`.
+fn known(analysis: &Analysis) -> String {
+    let range = |prefix: char, count: usize| match count {
+        0 => None,
+        1 => Some(format!("{prefix}1")),
+        last => Some(format!("{prefix}1 to {prefix}{last}")),
+    };
+    let ranges = [range('R', analysis.races.len()), range('D', analysis.deadlocks.len())];
+    let ranges: Vec<String> = ranges.into_iter().flatten().collect();
+    if ranges.is_empty() { "none".to_owned() } else { ranges.join(" and ") }
 }
 
 fn race(
@@ -115,58 +158,71 @@ fn race(
     let bars = context.bars();
     let analysis = snag_predict::analyse(trace, &options, &bars);
     bars.clear();
-    let number = id.strip_prefix('R').and_then(|number| number.parse::<usize>().ok());
-    let Some(race) = number.and_then(|number| analysis.races.get(number.checked_sub(1)?)) else {
-        return Err(format!(
-            "{}: there is no race {id}; 'snag check' shows {}",
-            args.trace.display(),
-            match analysis.races.len() {
-                0 => "none".to_owned(),
-                1 => "R1".to_owned(),
-                last => format!("R1 to R{last}"),
-            }
-        )
-        .into());
+    let Some(goal) = Goal::by_id(&analysis, id) else {
+        let path = args.trace.display();
+        return Err(format!("{path}: there is no race {id}; 'snag check' shows {}", known(&analysis)).into());
     };
-    let pair = [race.first, race.second];
+    let (witness, then) = match goal {
+        Goal::Race(race) => (&race.witness, goal.then()),
+        Goal::Deadlock(deadlock) => (&deadlock.witness, goal.then()),
+    };
     if let Some(runs) = args.many {
+        let Goal::Race(race) = goal else {
+            return Err(format!("{id} is a deadlock, which nobody comes through: --many is for races").into());
+        };
         return many::run(context, trace, recorded, &command, id, race, runs);
     }
-    let schedule = replay::along_witness(trace, recorded, race.witness.iter(trace), pair);
+    let schedule = replay::along_witness(trace, recorded, witness.iter(trace), &then);
     context.detail(&format!("driving the program through {} turns", schedule.len()));
-    match replay::drive(trace, command, schedule, pair)? {
+    let driven = replay::drive(trace, command, schedule, &then)?;
+    let mut out = Output::open(None)?;
+    let status = match driven {
         Driven::Confirmed(standing) => {
-            println!("{id} confirmed: {}", describe::race(trace, race.first, race.second));
-            println!("both threads have been stopped in front of their accesses:");
-            show(trace, background, &standing);
-            Ok(Status::Found)
+            let (what, how) = match goal {
+                Goal::Race(race) => (
+                    describe::race(trace, race.first, race.second),
+                    "both threads have been stopped in front of their accesses:",
+                ),
+                Goal::Deadlock(deadlock) => (
+                    describe::deadlock(trace, deadlock),
+                    "the threads have been stopped in front of locks that the others hold:",
+                ),
+            };
+            writeln!(out, "{id} confirmed: {what}\n{how}")?;
+            show(&mut out, trace, background, &standing)?;
+            Status::Found
         }
         Driven::Diverged { done, all, why } => {
-            println!("{id} not confirmed: after {done} of {all} turns {why}");
-            Ok(Status::Error)
+            writeln!(out, "{id} not confirmed: after {done} of {all} turns {why}")?;
+            Status::Error
         }
-    }
+    };
+    out.commit().map_err(|failure| failure.with_status(status))?;
+    Ok(status)
 }
 
-fn show(trace: &Trace, background: Option<&Recording>, standing: &[Standing; 2]) {
+fn show(out: &mut Output, trace: &Trace, background: Option<&Recording>, standing: &[Standing]) -> io::Result<()> {
     for Standing { event, holds } in standing {
-        println!();
-        println!("    {}", describe::about_to(trace, *event));
+        writeln!(out, "\n    {}", describe::about_to(trace, *event))?;
         if let Some(background) = background {
             for line in describe::stack(trace, background, *event) {
-                println!("    {line}");
+                writeln!(out, "    {line}")?;
             }
         }
         if let Some(bytes) = holds {
-            println!("    the memory holds {} now", value(bytes));
+            writeln!(out, "    the memory holds {} now", value(bytes))?;
         }
     }
     if let Some(background) = background {
-        println!();
-        let mut notes: Vec<String> = standing.iter().filter_map(|s| background.memory(trace, s.event)).collect();
+        let accesses = standing.iter().filter(|s| trace.events.ops()[s.event.index()].has_variable());
+        let mut notes: Vec<String> = accesses.filter_map(|s| background.memory(trace, s.event)).collect();
         notes.dedup();
-        notes.iter().for_each(|note| println!("    {note}"));
+        for (index, note) in notes.iter().enumerate() {
+            let blank = if index == 0 { "\n" } else { "" };
+            writeln!(out, "{blank}    {note}")?;
+        }
     }
+    Ok(())
 }
 
 /// Little endian, as a number if it is one.

@@ -4,7 +4,8 @@ use crate::commands::check;
 use crate::commands::record::{self, How};
 use crate::context::Context;
 use crate::failure::{Failure, Status};
-use snag_recording::Ended;
+use crate::interrupt;
+use snag_recording::{Ended, Prints, Unrecorded};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -16,8 +17,10 @@ Examples:
   snag run -- ./server --port 8080        races that this run could have had
   snag run --keep run.snag -- ./prog      keep the trace, to check or replay it again
   snag run --format json -o found.json -- ./prog
+  snag run --format json -- ./prog | jq . what the program prints goes to standard error then
 
-Exit status: 0 nothing found, 1 races or deadlocks found, 2 error; with --exit-with-program that of the program.")]
+Exit status: 0 nothing found, 1 races or deadlocks found, 2 error; with --exit-with-program that of the program.
+If the analysis fails after the program has run, the trace is kept, and its name is said.")]
 pub struct Args {
     /// Keep the trace in this file
     #[arg(long, value_name = "TRACE")]
@@ -55,29 +58,60 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
 
 /// Records and analyses a program. What was found, and whether the program itself failed.
 pub fn one(context: &Context, program: &Program, check: &check::Analysis) -> Result<(Status, bool), Failure> {
+    if let Some(keep) = program.keep {
+        record::can_be_recording(keep)?;
+        let same = |file: &Path| {
+            file == keep || keep.canonicalize().is_ok_and(|keep| file.canonicalize().is_ok_and(|file| file == keep))
+        };
+        if check.file().is_some_and(same) {
+            return Err(format!("{}: the report would replace the trace", keep.display()).into());
+        }
+    }
     let temporary = std::env::temp_dir().join(format!("snag-{}.snag", std::process::id()));
-    let result = record_and_check(context, program, check, program.keep.unwrap_or(&temporary));
+    let path = program.keep.unwrap_or(&temporary);
     if program.keep.is_none() {
+        interrupt::unfinished(&temporary);
+    }
+    let mut worth_keeping = false;
+    let result = record_and_check(context, program, check, path, &mut worth_keeping);
+    if worth_keeping {
+        context.insist(&format!("the trace is kept in {}", path.display()));
+    } else if program.keep.is_none() {
         let _ = std::fs::remove_file(&temporary);
     }
+    interrupt::finished(&temporary);
     result
 }
 
+/// `worth_keeping` is set if there is a recording and its analysis failed: the run need not be repeated for another one.
 fn record_and_check(
     context: &Context,
     program: &Program,
     check: &check::Analysis,
     path: &Path,
+    worth_keeping: &mut bool,
 ) -> Result<(Status, bool), Failure> {
-    let summary = record::record(context, program.command, program.how.settings(), path)?;
+    // What is wrong with the options is said before the program has run for an hour.
+    let prepared = check.prepare_for_recording()?;
+    let prints = if check.owns_stdout() { Prints::ToStandardError } else { Prints::AsWeDo };
+    let summary = match record::record(context, program.command, program.how.settings(), prints, path) {
+        Ok(summary) => summary,
+        Err(Unrecorded { message, ended: Some(ended) }) if program.exit_with_program => {
+            context.error(&message);
+            return Ok((record::exit_status(ended), ended != Ended::Exit(0)));
+        }
+        Err(Unrecorded { message, .. }) => return Err(message.into()),
+    };
     if let Some(ending) = record::ending(summary.ended) {
         context.note(&ending);
     }
     context.note(&format!("recorded {}", record::size(&summary)));
-    let found = check::analyse(context, check, &[path.to_owned()])?;
+    let found = prepared.analyse(context, &[path.to_owned()]);
+    *worth_keeping = matches!(found, Ok(Status::Error) | Err(Failure::Message(_) | Failure::Reported));
+    let found = found?;
     let failed = summary.ended != Ended::Exit(0);
     match program.exit_with_program {
-        true => Ok((record::exit_status(&summary), failed)),
+        true => Ok((record::exit_status(summary.ended), failed)),
         false => Ok((found, failed)),
     }
 }

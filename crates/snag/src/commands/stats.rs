@@ -7,8 +7,12 @@ use crate::interrupt;
 use crate::output::Output;
 use clap::ValueEnum;
 use snag_report::Style;
+use snag_report::stats::Named;
 use snag_trace::stats::Stats;
-use std::path::PathBuf;
+use snag_trace::tables::Object;
+use snag_trace::{Events, LocId, LockId, Op, ReachId, VarId};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 
 /// Options of `snag stats`.
 #[derive(clap::Args)]
@@ -37,22 +41,61 @@ enum Format {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
-    interrupt::listen()?;
+    interrupt::listen(interrupt::Then::End)?;
     let mut source = Source::open(context, &args.trace, None).map_err(|problem| input::message(&problem))?;
     let mut stats = Stats::new();
     source.stream(context, "reading", |events, tables| {
         stats.add(events, tables);
         Ok(())
     })?;
+    let mut named = Named::of(&stats, source.tables());
+    // What was lost at the end has left names behind.
+    if source.is_cut_off() && args.trace.is_file() {
+        named = used(&args.trace)?;
+    }
     let name = input::name(&args.trace);
     let mut output = Output::open(None)?;
     match args.format {
         Format::Text => {
             let style = Style { full: args.full, ..context.style(false) };
-            snag_report::stats::text(&mut output, &style, &name, &stats, source.tables())?;
+            snag_report::stats::text(&mut output, &style, &name, &stats, named, source.tables())?;
         }
-        Format::Json => snag_report::stats::json(&mut output, &name, &stats, source.tables())?,
+        Format::Json => snag_report::stats::json(&mut output, &name, &stats, named, source.tables())?,
     }
     output.commit()?;
     Ok(Status::Clean)
+}
+
+/// What the events of a trace have to do with.
+fn used(path: &Path) -> Result<Named, Failure> {
+    let mut reader = snag_trace::open(path, None)?;
+    let (mut locks, mut variables, mut locations) = (HashSet::new(), HashSet::new(), HashSet::new());
+    let mut block = Events::new();
+    loop {
+        let more = reader.next_block(&mut block)?;
+        for event in block.iter() {
+            locations.insert(event.location);
+            match event.op.if_it_happens() {
+                op if op.has_variable() => _ = variables.insert(VarId(event.target)),
+                Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => _ = locks.insert(LockId(event.target)),
+                Op::WaitBegin | Op::WaitEnd => _ = locks.insert(LockId(event.aux)),
+                Op::MethodBegin => {
+                    for object in reader.tables.reach_objects(ReachId(event.aux)) {
+                        match object {
+                            Object::Lock(lock) => _ = locks.insert(*lock),
+                            Object::Variable(variable) => _ = variables.insert(*variable),
+                            _ => {}
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        if !more {
+            break;
+        }
+    }
+    locations.remove(&LocId::NONE);
+    let [locks, variables, locations] = [locks.len(), variables.len(), locations.len()].map(|count| count as u64);
+    Ok(Named { locks, variables, locations })
 }

@@ -34,13 +34,14 @@ pub struct Args {
     #[arg(long, value_name = "TURNS", default_value = "")]
     schedule: String,
     /// End after so many events
-    #[arg(long, value_name = "N", default_value_t = Plan::default().most_events)]
+    #[arg(long, value_name = "N", default_value_t = Plan::default().most_events, value_parser = super::generate::at_least_one)]
     events: usize,
 }
 
 /// Reads and compiles a program; what is wrong with it is said with the line and a caret.
 pub fn compile(context: &Context, path: &Path) -> Result<Program, Failure> {
-    let bytes = std::fs::read(path).map_err(|error| format!("{}: cannot open: {error}", path.display()))?;
+    let bytes =
+        std::fs::read(path).map_err(|error| format!("{}: cannot open: {}", path.display(), snag_trace::why(&error)))?;
     let text = String::from_utf8(bytes).map_err(|_| format!("{}: not UTF-8 text", path.display()))?;
     let file = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned());
     // Locations are part of traces, whose columns are separated by bars.

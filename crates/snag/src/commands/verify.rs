@@ -5,6 +5,7 @@
 //! accesses that are not what the file says, make the claim rejected (status 1); a
 //! file that cannot be read or does not belong to the trace is an error (status 2).
 
+use crate::background::Recording;
 use crate::context::Context;
 use crate::document::{self, Claim, DeadlockClaim, Entry, RaceClaim};
 use crate::failure::{Failure, Status};
@@ -13,7 +14,7 @@ use crate::interrupt;
 use crate::output::Output;
 use snag_report::printable;
 use snag_schedule::{Checker, Level};
-use snag_trace::{Cells, EventId, LockId, Op, ThreadId, Trace};
+use snag_trace::{Cells, EventId, LockId, Op, ThreadId, Trace, VarId};
 use std::collections::{HashMap, HashSet};
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -40,13 +41,15 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
-    interrupt::listen()?;
+    interrupt::listen(interrupt::Then::End)?;
     let findings = FindingsFile::open(&args.findings)?;
     let in_findings = |message: String| format!("{}: {message}", input::name(&args.findings));
     let entries = document::entries(findings.read()?).map_err(in_findings)?;
     let index = choose(&entries, args).map_err(in_findings)?;
     let trace = Source::open(context, &args.trace, None).and_then(|source| source.read(context));
-    let trace = trace.map_err(|problem| input::message(&problem))?;
+    let mut trace = trace.map_err(|problem| input::message(&problem))?;
+    // Findings call what a recorded program accesses by the names that its debugging information has for it.
+    Recording::name_variables(&args.trace, &mut trace);
     let expected = entries[index].events;
     if expected != trace.len() as u64 {
         let message = format!("is about a trace of {expected} events; this one has {}", trace.len());
@@ -142,8 +145,12 @@ impl FindingsFile {
         match self {
             FindingsFile::Memory(bytes) => Ok(Box::new(&bytes[..])),
             FindingsFile::Path(path) => {
-                let cannot = |error| format!("{}: cannot open: {error}", path.display());
-                Ok(Box::new(BufReader::with_capacity(1 << 16, std::fs::File::open(path).map_err(cannot)?)))
+                let cannot = |error| format!("{}: cannot open: {}", path.display(), snag_trace::why(&error));
+                let file = std::fs::File::open(path).map_err(cannot)?;
+                if file.metadata().is_ok_and(|data| data.is_dir()) {
+                    return Err(format!("{}: is a directory, not findings", path.display()));
+                }
+                Ok(Box::new(BufReader::with_capacity(1 << 16, file)))
             }
         }
     }
@@ -240,7 +247,7 @@ impl Judge<'_> {
         self.in_range(race.witness.iter().copied().chain(others))?;
         for access in [&race.first, &race.second] {
             let same = self.describes(access.event, &access.thread, &access.op, &access.location);
-            if !same || self.target(access.event) != access.variable {
+            if !same || !self.accesses(access.event, &access.variable) {
                 return Ok(Err(self.differs(access.event)));
             }
         }
@@ -308,6 +315,13 @@ impl Judge<'_> {
         same_place
             && self.trace.tables.thread_name(self.trace.thread_of(id)) == thread
             && self.trace.events.ops()[id.index()].word() == op
+    }
+
+    /// Whether an event accesses what the file says: by the name that reports have for it, or as the trace spells it.
+    fn accesses(&self, event: u32, variable: &str) -> bool {
+        let target = self.trace.event(EventId(event));
+        self.trace.target_text(&target) == variable
+            || target.op.has_variable() && self.trace.tables.variable_spelled(VarId(target.target)) == variable
     }
 
     fn target(&self, event: u32) -> String {

@@ -6,6 +6,7 @@ mod commands;
 mod incomplete;
 mod json;
 mod online;
+mod options;
 mod programs;
 mod support;
 mod traces;

@@ -134,9 +134,85 @@ fn options_that_do_not_go_with_a_stream_are_refused() {
         (["--level", "value"], "level 'writer' only"),
         (["--budget", "1"], "--budget does not go with --online"),
         (["--format", "html"], "text or JSON"),
+        (["--global", "m=x"], "--global does not go with --online"),
     ] {
         let args: Vec<&str> = ["check", "--online", "-"].into_iter().chain(args).collect();
         let ran = snag(&args).expect(2);
         assert!(ran.stderr.contains(message), "{}", ran.stderr);
+    }
+}
+
+/// Found compressed files that were cut off, or had something behind their end, and were taken for cut lines of text.
+#[test]
+fn a_damaged_compressed_stream_is_an_error() {
+    let folder = Folder::new("online-damaged");
+    for name in ["trace.std.gz", "trace.std.zst", "trace.std.lz4"] {
+        let path = folder.path(name);
+        snag(&["generate", "-q", "--events", "20000", "--racy", "0.01", "-o", &path]).expect(0);
+        snag(&["check", "-q", "--online", &path]).expect(1);
+        let whole = std::fs::read(&path).expect("it was written");
+        std::fs::write(&path, &whole[..whole.len() / 2]).expect("the file can be written");
+        snag(&["check", "-q", "--online", &path]).expect(2);
+        std::fs::write(&path, [&whole[..], b"rubbish"].concat()).expect("the file can be written");
+        snag(&["check", "-q", "--online", &path]).expect(2);
+    }
+}
+
+#[test]
+fn a_recording_that_is_cut_off_is_not_complete() {
+    let folder = Folder::new("online-cut");
+    let path = folder.path("trace.snag");
+    snag(&["generate", "-q", "--events", "300000", "--racy", "0.01", "-o", &path]).expect(0);
+    let whole = std::fs::read(&path).expect("it was written");
+    std::fs::write(&path, &whole[..whole.len() * 3 / 4]).expect("the file can be written");
+    let ran = snag(&["check", "--online", "--format", "json", &path]).expect(1);
+    assert!(ran.stdout.contains("\"complete\": false"), "{}", ran.stdout);
+    assert!(ran.stderr.contains("warning"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_last_line_without_an_end_excuses_no_other() {
+    let ran = snag_with_input(&["check", "--online", "-"], &format!("{RACE}nonsense\nT0|w(y)|6")).expect(2);
+    assert!(ran.stderr.contains("line 6"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_document_about_a_stream_that_is_no_trace_says_so() {
+    let folder = Folder::new("online-errors");
+    for text in ["", "nonsense\n", &format!("{RACE}nonsense\n")] {
+        let (trace, found) = (folder.file("trace.std", text), folder.path("found.json"));
+        snag(&["check", "--online", "--format", "json", "-o", &found, &trace]).expect(2);
+        let document = std::fs::read_to_string(&found).expect("it was written");
+        let document: serde_json::Value = serde_json::from_str(&document).expect("JSON");
+        assert_eq!(document["errors"].as_array().map(Vec::len), Some(1), "{document}");
+        assert!(document["traces"].is_array(), "{document}");
+    }
+}
+
+/// Found findings that depended on when they were proved, and so on how fast the stream came and how it was cut.
+#[test]
+fn a_stream_has_the_same_findings_in_every_format() {
+    let folder = Folder::new("online-same");
+    let pairs = |path: &str| {
+        let args = ["check", "--online", "--window", "3000", "--candidates", "--format", "json", path];
+        let ran = snag(&args).expect(1);
+        let document: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
+        let trace = &document["traces"][0];
+        let list = |kind: &str| {
+            let events = |pair: &serde_json::Value| (pair["second"]["event"].as_u64(), pair["first"]["event"].as_u64());
+            let mut pairs: Vec<_> = trace[kind].as_array().expect("a list").iter().map(events).collect();
+            pairs.sort_unstable();
+            pairs
+        };
+        (list("races"), list("candidates"), trace["engines"][0]["complete"].clone())
+    };
+    let (text, binary) = (folder.path("trace.std"), folder.path("trace.snag"));
+    for seed in ["1", "2", "3"] {
+        let shape = ["--events", "40000", "--racy", "0.002", "--racy-variables", "5", "--seed", seed];
+        snag(&[&["generate", "-q", "-o", &text][..], &shape].concat()).expect(0);
+        snag(&["convert", &text, &binary]).expect(0);
+        let found = pairs(&text);
+        assert_eq!(found, pairs(&binary), "seed {seed}");
+        assert!(!found.0.is_empty(), "seed {seed}");
     }
 }

@@ -85,3 +85,20 @@ fn a_reader_that_has_seen_enough_ends_generation_quietly() {
     let ran = Ran::from(child.wait_with_output().unwrap()).expect(0);
     assert_eq!(ran.stderr, "");
 }
+
+#[test]
+fn names_that_only_lost_events_used_are_not_counted() {
+    let folder = Folder::new("lost-names");
+    let (path, whole) = (folder.path("cut.snag"), folder.path("whole.stx"));
+    snag(&["generate", "-q", "--events", "200000", "--local-variables", "20000", "-o", &path]).expect(0);
+    let bytes = std::fs::read(&path).expect("it was written");
+    std::fs::write(&path, &bytes[..bytes.len() * 2 / 3]).expect("the file can be written");
+    // What is left, as a trace of its own, names what is in it and nothing else.
+    snag(&["convert", "-q", &path, &whole]).expect(0);
+    let counts = |path: &str| {
+        let ran = snag(&["stats", "--format", "json", path]).expect(0);
+        let json: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
+        ["events", "variables", "locks", "locations"].map(|key| json[key].as_u64())
+    };
+    assert_eq!(counts(&path), counts(&whole));
+}

@@ -2,6 +2,7 @@
 //! the machine is, and only hanging for minutes makes it fail.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+mod asked;
 mod examples;
 mod replaying;
 mod reports;

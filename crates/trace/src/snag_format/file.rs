@@ -35,7 +35,8 @@ impl SnagFile {
     }
 
     fn open_unnamed(path: &Path) -> Result<SnagFile> {
-        let cannot_open = |e: std::io::Error| Error::new(Position::Whole, format!("cannot open: {e}"));
+        let cannot_open =
+            |e: std::io::Error| Error::new(Position::Whole, format!("cannot open: {}", crate::open::why(&e)));
         let file = File::open(path).map_err(cannot_open)?;
         let metadata = file.metadata().map_err(cannot_open)?;
         if metadata.is_dir() {

@@ -37,6 +37,17 @@ fn name_and_sort(spelled: &str) -> (&str, Option<Sort>) {
     }
 }
 
+/// `v:u2` is meant as a type and is none. As a name no expression could use it, and the value would get another type.
+fn is_no_misspelled_type(name: &str) -> Check {
+    let Some((_, word)) = name.rsplit_once(':') else { return Ok(()) };
+    let width = word.strip_prefix(['i', 'u']);
+    if width.is_some_and(|width| !width.is_empty() && width.bytes().all(|byte| byte.is_ascii_digit())) {
+        let known: Vec<&str> = Sort::ALL.into_iter().map(Sort::word).collect();
+        return Err((Rule::BadExpression, format!("'{word}' is no type: expected one of {}", known.join(", "))));
+    }
+    Ok(())
+}
+
 impl Builder {
     /// The next event that has to do with symbols. Ids are known to stand for something.
     pub(crate) fn event(&mut self, number: usize, event: &Event, tables: &Tables) -> Check {
@@ -51,6 +62,7 @@ impl Builder {
             Op::Read | Op::OtherRead => {
                 let Some(symbol) = event.aux.checked_sub(1) else { return Ok(()) };
                 let (name, sort) = name_and_sort(tables.names(Space::Symbol).get(symbol as usize));
+                is_no_misspelled_type(name)?;
                 let sort = sort.unwrap_or(Sort::DEFAULT);
                 is_as_wide(event, sort, tables)?;
                 let value = event.value.map(|memory| sort.from_memory(memory));
@@ -74,6 +86,7 @@ impl Builder {
             Op::Let | Op::OtherLet => {
                 let term = self.expression(thread, event.aux, tables)?;
                 let (name, said) = name_and_sort(tables.names(Space::Symbol).get(event.target as usize));
+                is_no_misspelled_type(name)?;
                 let sort = self.terms.sort(term);
                 if let Some(said) = said.filter(|&said| said != sort) {
                     let message = format!("symbol {name} is said to be {said} and defined as {sort}");

@@ -8,6 +8,7 @@ use snag_recording::{Ended, Recorded};
 use snag_report::describe;
 use snag_trace::Trace;
 use std::ffi::OsString;
+use std::io::{self, Write};
 
 /// An outcome and how often it was seen.
 type Counted = Vec<(Outcome, u64)>;
@@ -23,7 +24,8 @@ pub fn run(
     runs: u64,
 ) -> Result<Status, Failure> {
     let file = std::env::temp_dir().join(format!("snag-{}.output", std::process::id()));
-    println!("{id}: {}", describe::race(trace, race.first, race.second));
+    let mut out = io::stdout();
+    writeln!(out, "{id}: {}", describe::race(trace, race.first, race.second))?;
     let mut seen: Vec<Counted> = Vec::new();
     for pair in [[race.first, race.second], [race.second, race.first]] {
         let schedule = replay::through_race(trace, recorded, race.witness.iter(trace), pair);
@@ -38,25 +40,25 @@ pub fn run(
                 None => counted.push((outcome, 1)),
             }
         }
-        println!("\nfirst the {}:", describe::access(trace, pair[0]));
+        writeln!(out, "\nfirst the {}:", describe::access(trace, pair[0]))?;
         for (outcome, count) in &counted {
-            println!("    {count} of {runs}: {}", describe_outcome(outcome));
+            writeln!(out, "    {count} of {runs}: {}", describe_outcome(outcome))?;
         }
         seen.push(counted);
     }
     let through = |counted: &Counted| counted.iter().any(|(outcome, _)| outcome.followed);
     if !seen.iter().all(through) {
-        println!("\nin one of the orders no run came through the race: the program went another way");
+        writeln!(out, "\nin one of the orders no run came through the race: the program went another way")?;
         return Ok(Status::Error);
     }
     let same = |a: &Counted, b: &Counted| a.iter().all(|(outcome, _)| b.iter().any(|(other, _)| other == outcome));
     if seen.iter().all(|counted| counted.len() == 1) && same(&seen[0], &seen[1]) {
-        println!("\nevery run ended in the same way");
+        writeln!(out, "\nevery run ended in the same way")?;
         return Ok(Status::Clean);
     }
     match same(&seen[0], &seen[1]) && same(&seen[1], &seen[0]) {
-        true => println!("\nruns end differently, but no order of the accesses has an end of its own"),
-        false => println!("\nwho comes first makes a difference"),
+        true => writeln!(out, "\nruns end differently, but no order of the accesses has an end of its own")?,
+        false => writeln!(out, "\nwho comes first makes a difference")?,
     }
     Ok(Status::Found)
 }
