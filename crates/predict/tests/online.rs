@@ -117,7 +117,7 @@ fn findings(trace: &Trace, window: usize, block: usize, eager: bool) -> Findings
 #[test]
 fn findings_do_not_depend_on_when_they_are_proved() {
     let unproved = AtomicU64::new(0);
-    for_random_traces(0..3_000, long, |trace| {
+    for_random_traces(0..1_000, long, |trace| {
         let window = 2 + trace.len() % 13;
         let (at_once, late) = (findings(trace, window, 1, true), findings(trace, window, trace.len(), false));
         unproved.fetch_add(late.1.len() as u64, Ordering::Relaxed);

@@ -277,7 +277,7 @@ impl Online {
                 }
                 Ok(_) => self.complete = false,
                 Err(_) if !all => self.tried.push(found),
-                Err(Some(unproved)) => self.give_up(&found, unproved),
+                Err(Some(unproved)) => self.give_up(&found, *unproved),
                 // It should have been tried while it was in the window.
                 Err(None) => self.complete = false,
             }
@@ -292,7 +292,7 @@ impl Online {
         trace: &Trace,
         cells: &Cells,
         checker: &Checker,
-    ) -> Result<Race, Option<Unproved>> {
+    ) -> Result<Race, Option<Box<Unproved>>> {
         let numbers = [found.first.event, found.second.event];
         let [Some(first), Some(second)] = numbers.map(|event| self.window.inner(event)) else { return Err(None) };
         let access = |at: &snag_history::At, inner: EventId| Access {
@@ -320,7 +320,7 @@ impl Online {
                 Err(violation) => reason = format!("the schedule found was refused: {}", violation.rule.text()),
             }
         }
-        Err(Some(Unproved { first: first_access, second: second_access, reason }))
+        Err(Some(Box::new(Unproved { first: first_access, second: second_access, reason })))
     }
 
     /// Lists a pair as not proved. Its locations are looked at again, with other accesses, which may yet prove them.
