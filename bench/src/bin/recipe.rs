@@ -13,7 +13,7 @@ use snag_rcp::{Plan, compile, explore, random, run};
 use snag_schedule::{Checker, Level};
 use snag_trace::symbolic::Sort;
 use snag_trace::{Cells, EventId, Op, Trace};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 /// So many pairs of two locations are looked at to choose questions from.
@@ -179,7 +179,7 @@ fn measure(what: &str, trace: &Trace, count: usize) {
     let recipe = Recipe::of(&symbolic);
     let mut queries = Queries::new(&control, Limits::default());
     let (mut by_control, mut races, mut undecided) = (0, 0, 0);
-    let mut stages = [0; 4];
+    let mut stages: HashMap<Stage, usize> = HashMap::new();
     let mut times: Vec<Duration> = Vec::new();
     let pairs = candidates(&symbolic, count);
     for pair in &pairs {
@@ -192,7 +192,7 @@ fn measure(what: &str, trace: &Trace, count: usize) {
         let mut asker = recipe.asker(Some(std::sync::Arc::new(move || started.elapsed() > PATIENCE)));
         let (answer, stage) = asker.ask(pair);
         times.push(started.elapsed());
-        stages[Stage::ALL.iter().position(|&other| other == stage).expect("a stage is one of all")] += 1;
+        *stages.entry(stage).or_default() += 1;
         match answer {
             Answer::Impossible => {}
             Answer::Unknown(_) => undecided += 1,
@@ -209,6 +209,7 @@ fn measure(what: &str, trace: &Trace, count: usize) {
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let at = |share: f64| ms(times[((times.len() - 1) as f64 * share) as usize]);
     let mean = ms(times.iter().sum::<Duration>()) / times.len() as f64;
+    let by = |stage: Stage| stages.get(&stage).copied().unwrap_or(0);
     println!(
         "| {what} | {} | {branches} | {} | {by_control} | {:.2} | {mean:.2} | {:.1} | {:.1} | {races} | {} | {} | {} | {undecided} |",
         trace.len(),
@@ -216,9 +217,9 @@ fn measure(what: &str, trace: &Trace, count: usize) {
         at(0.5),
         at(0.99),
         at(1.0),
-        stages[0],
-        stages[2],
-        stages[3],
+        by(Stage::Bounds),
+        by(Stage::Local),
+        by(Stage::Search),
     );
 }
 
@@ -238,7 +239,6 @@ mod z3 {
     use snag_trace::events::Event;
     use snag_trace::symbolic::{Binary, Node, Role, Symbolic, Unary};
     use snag_trace::{LockId, TermId};
-    use std::collections::HashMap;
     use std::fmt::Write;
 
     /// A formula that is longer than this is not tried.
