@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 const BATCH: Duration = Duration::from_millis(40);
 
 /// So often a pair of locations is tried with other accesses if it could not be proved.
-const TRIES: u8 = 8;
+const TRIES: u8 = 64;
 
 /// At most so many pairs are found between two settlements.
 const WAITING: usize = 4096;
