@@ -602,7 +602,7 @@ fn opened(bytes: Vec<u8>, format: Option<Format>) -> Result<Trace> {
 
 #[test]
 fn compressed_input() {
-    let mut random = common::Random(3);
+    let mut random = common::Random::new(3);
     let std: String = (0..100_000).map(|i| format!("T{}|w(x{})|{i}\n", i % 3, random.below(100_000))).collect();
     for compression in [Compression::Gzip, Compression::Zstd, Compression::Lz4] {
         let name = compression.name();

@@ -139,7 +139,7 @@ fn mutated(seeds: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
 
 /// Runs all executions of one reader and checks time and memory.
 fn run(name: &str, seeds: &[Vec<u8>], seed: u64, executions: usize, exercise: impl Fn(&[u8])) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let start = Instant::now();
     let mut slowest = Duration::ZERO;
     PEAK.store(USED.load(Relaxed), Relaxed);

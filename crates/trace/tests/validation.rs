@@ -9,7 +9,7 @@ use snag_trace::{Events, LocId, Op, ThreadId, Trace, TraceReader, Validator};
 
 #[test]
 fn whole_blocks_are_judged_as_event_by_event() {
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let (mut broken, mut sound) = (0, 0);
     for round in 0..3000 {
         let trace = match round % 3 {

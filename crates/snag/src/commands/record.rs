@@ -101,19 +101,17 @@ pub fn record(
         context.warn(&format!("{}: the recording ends early: {why}", path.display()));
     }
     if odd.freed > 0 {
-        let more = if odd.freed as usize > odd.freed_at.len() { ", …" } else { "" };
         context.warn(&format!(
-            "the program used freed memory {} times, which is left out of the trace: {}{more}",
+            "the program used freed memory {} times, which is left out of the trace: {}",
             odd.freed,
-            odd.freed_at.join("; ")
+            examples(odd.freed, &odd.freed_at)
         ));
     }
     if odd.foreign_shared > 0 {
-        let more = if odd.foreign_shared as usize > odd.foreign_at.len() { ", …" } else { "" };
         context.detail(&format!(
-            "{} reads found that code that is not instrumented had changed memory of several threads: {}{more}",
+            "{} reads found that code that is not instrumented had changed memory of several threads: {}",
             odd.foreign_shared,
-            odd.foreign_at.join("; ")
+            examples(odd.foreign_shared, &odd.foreign_at)
         ));
     }
     if odd.foreign > 0 {
@@ -123,6 +121,12 @@ pub fn record(
         context.warn(&format!("locks were given back {} times by threads that did not hold them", odd.foreign_unlocks));
     }
     Ok(summary)
+}
+
+/// The first of so many, and that there are more.
+fn examples(count: u64, first: &[String]) -> String {
+    let more = if count as usize > first.len() { ", …" } else { "" };
+    format!("{}{more}", first.join("; "))
 }
 
 fn default_output(command: &[OsString]) -> PathBuf {

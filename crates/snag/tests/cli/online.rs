@@ -2,15 +2,18 @@
 
 use crate::support::*;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 const RACE: &str = "T0|fork(T1)|1\nT0|acq(l)|2\nT0|w(x)|3\nT0|rel(l)|4\nT1|w(x)|5\n";
 
-fn follow(args: &[&str]) -> Child {
+/// A program that reads a stream, its input and its output.
+fn follow(args: &[&str]) -> (Child, ChildStdin, BufReader<ChildStdout>) {
     let args: Vec<&str> = ["check", "--online", "-"].iter().chain(args).copied().collect();
     let mut command = command(&args);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().expect("the program runs")
+    let mut child = command.spawn().expect("the program runs");
+    let (input, output) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
+    (child, input, BufReader::new(output))
 }
 
 /// Reads until a text has come; the child goes on.
@@ -33,9 +36,7 @@ fn rest(mut output: impl Read) -> String {
 
 #[test]
 fn a_race_is_printed_while_the_stream_goes_on() {
-    let mut child = follow(&[]);
-    let mut input = child.stdin.take().expect("a pipe");
-    let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
+    let (mut child, mut input, mut output) = follow(&[]);
     input.write_all(RACE.as_bytes()).unwrap();
     wait_for(&mut output, "R1: data race on x");
     input.write_all(b"T0|w(y)|6\nT1|w(y)|7\n").unwrap();
@@ -48,9 +49,7 @@ fn a_race_is_printed_while_the_stream_goes_on() {
 #[test]
 fn an_interrupt_ends_a_stream_with_a_full_report() {
     for form in ["text", "json"] {
-        let mut child = follow(&["--format", form]);
-        let mut input = child.stdin.take().expect("a pipe");
-        let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
+        let (mut child, mut input, mut output) = follow(&["--format", form]);
         // In the middle of a line.
         input.write_all(RACE.as_bytes()).unwrap();
         input.write_all(b"T0|w(").unwrap();
@@ -70,9 +69,7 @@ fn an_interrupt_ends_a_stream_with_a_full_report() {
 #[test]
 fn nobody_listening_any_more_ends_the_program_without_complaint() {
     for form in ["text", "json"] {
-        let mut child = follow(&["--format", form]);
-        let mut input = child.stdin.take().expect("a pipe");
-        let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
+        let (mut child, mut input, mut output) = follow(&["--format", form]);
         input.write_all(RACE.as_bytes()).unwrap();
         wait_for(&mut output, if form == "json" { "\"id\": \"R1\"" } else { "R1: data race on x" });
         drop(output);
@@ -88,9 +85,7 @@ fn nobody_listening_any_more_ends_the_program_without_complaint() {
 
 #[test]
 fn a_producer_that_is_killed_leaves_a_full_report() {
-    let mut child = follow(&[]);
-    let mut input = child.stdin.take().expect("a pipe");
-    let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
+    let (mut child, mut input, mut output) = follow(&[]);
     input.write_all(RACE.as_bytes()).unwrap();
     wait_for(&mut output, "R1: data race on x");
     input.write_all(b"T0|w(y)|6\nT1|w(y)|7\n").unwrap();

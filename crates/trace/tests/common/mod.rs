@@ -72,15 +72,15 @@ pub fn snag_bytes(trace: &Trace, compress: bool) -> Vec<u8> {
 }
 
 /// Small numbers from a seed.
-pub struct Random(pub u64);
+pub struct Random(Rng);
 
 impl Random {
+    pub fn new(seed: u64) -> Random {
+        Random(Rng::new(seed))
+    }
+
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.number()
     }
 
     pub fn below(&mut self, bound: usize) -> usize {
@@ -126,7 +126,7 @@ fn value(random: &mut Random) -> Option<i64> {
 
 /// A well-formed trace with every kind of event: events are proposed at random and kept if no rule forbids them.
 pub fn random_trace(seed: u64, events: usize) -> Trace {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut trace = Trace::default();
     let tables = &mut trace.tables;
     for name in ["main", "T1", "T2", "T3", "é \"x\""] {
@@ -152,7 +152,7 @@ pub fn random_trace(seed: u64, events: usize) -> Trace {
         tables.intern(Space::Expression, text);
     }
     for seed in 0..4 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut objects = Vec::new();
         for _ in 0..seed * 2 {
             let name = |space| tables.names(space).len();
