@@ -1,14 +1,17 @@
-// Works until it is killed.
+// Works until it is killed, with a rest now and then.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
 static long counters[64];
 
 static void *worker(void *argument)
 {
-    for (;;) {
+    for (int round = 1;; round++) {
+        if (round % 50 == 0)
+            usleep(10000);
         char *block = malloc(64);
         memset(block, 1, 64);
         for (int i = 0; i < 64; i++)

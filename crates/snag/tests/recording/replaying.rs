@@ -2,7 +2,7 @@
 
 use crate::support::*;
 
-const EXAMPLES: [&str; 8] = [
+const EXAMPLES: [&str; 9] = [
     "bank_account.c",
     "double_checked.c",
     "spinning_flag.c",
@@ -11,13 +11,18 @@ const EXAMPLES: [&str; 8] = [
     "reference_count.c",
     "non_nested_locks.c",
     "state_machine.c",
+    "worker_pool.cpp",
 ];
+
+fn compiler(source: &str) -> &'static str {
+    if source.ends_with(".cpp") { "g++" } else { "gcc" }
+}
 
 #[test]
 fn every_race_of_the_examples_is_confirmed_and_every_recording_repeated() {
     for source in EXAMPLES {
         let folder = Folder::new(&format!("replay-{source}"));
-        compile("gcc", &["-g", "-O1", "-fsanitize=thread"], &example(source), &folder.path("program"));
+        compile(compiler(source), &["-g", "-O1", "-fsanitize=thread"], &example(source), &folder.path("program"));
         let seeds: [&[&str]; 3] = [&[], &["--seed", "3", "--quantum", "3"], &["--quantum", "1"]];
         for how in seeds {
             let mut record = vec!["record", "-o", "run.snag"];
@@ -35,6 +40,26 @@ fn every_race_of_the_examples_is_confirmed_and_every_recording_repeated() {
                 assert_eq!(driven.status.code(), Some(1), "{source} {how:?} {id}: {}", text(&driven));
                 assert!(text(&driven).contains(&format!("{id} confirmed")), "{source}: {}", text(&driven));
             }
+        }
+    }
+}
+
+#[test]
+fn every_recording_of_the_examples_is_repeated_twenty_times_of_twenty() {
+    for source in EXAMPLES {
+        let folder = Folder::new(&format!("twenty-{source}"));
+        compile(compiler(source), &["-g", "-O1", "-fsanitize=thread"], &example(source), &folder.path("program"));
+        let record = ["record", "-o", "run.snag", "--seed", "7", "--quantum", "2", "--", "./program"];
+        assert_eq!(snag(&folder, &record).status.code(), Some(0), "{source}");
+        let said = |round| {
+            let repeated = snag(&folder, &["replay", "run.snag"]);
+            assert_eq!(repeated.status.code(), Some(0), "{source}, replay {round}: {}", text(&repeated));
+            text(&repeated)
+        };
+        let first = said(1);
+        assert!(first.contains("repeated: all"), "{source}: {first}");
+        for round in 2..=20 {
+            assert_eq!(said(round), first, "{source}, replay {round}");
         }
     }
 }

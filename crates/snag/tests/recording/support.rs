@@ -47,7 +47,7 @@ pub fn compile(compiler: &str, arguments: &[&str], source: &Path, program: &Path
 }
 
 /// Longer than anything takes on a machine that does ten other things.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Runs snag in a folder; panics if it hangs.
 pub fn snag(folder: &Folder, arguments: &[&str]) -> Output {
