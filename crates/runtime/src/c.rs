@@ -127,6 +127,12 @@ pub fn thread_id() -> u32 {
     unsafe { system(number::GETTID, [0; 6]) as u32 }
 }
 
+/// Whether the kernel no longer knows a thread of this process.
+pub fn is_gone(kernel: u32) -> bool {
+    const ESRCH: i64 = 3;
+    unsafe { system(number::TGKILL, [pid() as usize, kernel as usize, 0, 0, 0, 0]) == -ESRCH }
+}
+
 /// A clock in nanoseconds.
 pub fn now(clock: c_int) -> u64 {
     let mut time = Timespec { seconds: 0, nanoseconds: 0 };

@@ -25,10 +25,15 @@ fn whole(block: Pointer, size: usize) -> u64 {
     (unsafe { malloc_usable_size(block) }).max(size) as u64
 }
 
-fn handed_out(block: Pointer, size: usize, pc: usize) {
-    if !block.is_null() && counts(pc) {
+/// Takes a block from the real allocator. Within the thread's turn: which block it is depends on who came before, and has to be
+/// the same in a replay.
+fn hand_out(size: usize, pc: usize, take: impl FnOnce() -> Pointer) -> Pointer {
+    let counts = counts(pc);
+    let block = take();
+    if counts && !block.is_null() {
         put3(head(op::ALLOC, is_mapped(block) as u8, pc), block as u64, whole(block, size));
     }
+    block
 }
 
 /// Whether a block lies in a mapping of its own, which goes back to the system when it is freed: bit 1 of the word that
@@ -38,9 +43,7 @@ fn is_mapped(block: Pointer) -> u64 {
 }
 
 pub unsafe extern "C" fn malloc_at(size: usize, pc: usize) -> Pointer {
-    let block = unsafe { __libc_malloc(size) };
-    handed_out(block, size, pc);
-    block
+    hand_out(size, pc, || unsafe { __libc_malloc(size) })
 }
 
 pub unsafe extern "C" fn free_at(block: Pointer, pc: usize) {
@@ -51,9 +54,7 @@ pub unsafe extern "C" fn free_at(block: Pointer, pc: usize) {
 }
 
 unsafe extern "C" fn calloc_at(count: usize, size: usize, pc: usize) -> Pointer {
-    let block = unsafe { __libc_calloc(count, size) };
-    handed_out(block, count.saturating_mul(size), pc);
-    block
+    hand_out(count.saturating_mul(size), pc, || unsafe { __libc_calloc(count, size) })
 }
 
 unsafe extern "C" fn realloc_at(block: Pointer, size: usize, pc: usize) -> Pointer {
@@ -92,21 +93,18 @@ unsafe extern "C" fn reallocarray_at(block: Pointer, count: usize, size: usize, 
 }
 
 unsafe extern "C" fn memalign_at(alignment: usize, size: usize, pc: usize) -> Pointer {
-    let block = unsafe { __libc_memalign(alignment, size) };
-    handed_out(block, size, pc);
-    block
+    hand_out(size, pc, || unsafe { __libc_memalign(alignment, size) })
 }
 
 unsafe extern "C" fn posix_memalign_at(result: *mut Pointer, alignment: usize, size: usize, pc: usize) -> c_int {
     if !alignment.is_power_of_two() || !alignment.is_multiple_of(size_of::<usize>()) {
         return c::EINVAL;
     }
-    let block = unsafe { __libc_memalign(alignment, size) };
+    let block = hand_out(size, pc, || unsafe { __libc_memalign(alignment, size) });
     if block.is_null() {
         return ENOMEM;
     }
     unsafe { *result = block };
-    handed_out(block, size, pc);
     0
 }
 
@@ -125,10 +123,11 @@ unsafe extern "C" fn map_at(
     offset: i64,
 ) -> Pointer {
     let real = real!(mmap, fn(Pointer, usize, c_int, c_int, c_int, i64) -> Pointer);
+    let counts = counts(0);
     let block = unsafe { real(at, size, protection, flags, file, offset) };
     const FAILED: usize = usize::MAX;
     const ANONYMOUS: c_int = 0x20;
-    if block as usize != FAILED && flags & ANONYMOUS != 0 && counts(0) {
+    if counts && block as usize != FAILED && flags & ANONYMOUS != 0 {
         put3(head(op::ALLOC, 1, 0), block as u64, size as u64);
     }
     block

@@ -105,10 +105,8 @@ fn is_over(stack: &Stack) -> bool {
     if !thread.is(crate::thread::State::Dead) || kernel == 0 {
         return false;
     }
-    const ESRCH: i64 = 3;
-    let gone = unsafe { system(number::TGKILL, [c::pid() as usize, kernel as usize, 0, 0, 0, 0]) } == -ESRCH;
     // As long as it can be joined, the library keeps what is known about it there.
-    let over = gone && thread.handle.load(Relaxed) == 0;
+    let over = c::is_gone(kernel) && thread.handle.load(Relaxed) == 0;
     if over {
         unsafe { system(number::MUNMAP, [stack.at, stack.size, 0, 0, 0, 0]) };
     }

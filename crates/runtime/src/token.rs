@@ -11,7 +11,7 @@ use crate::signals;
 use crate::thread::{self, State, Thread};
 use crate::wire::{self, Segment, op};
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
 /// Nobody holds the token.
 pub const NOBODY: usize = 0;
@@ -48,6 +48,9 @@ struct Lists {
 
 static LISTS: Global<Lists> =
     Global::new(Lists { runnable: Vec::new(), blocked: Vec::new(), random: 0, segment: 0, following: false });
+
+/// The kernel's number of a thread that has had its last turn and is about to be gone; 0 if there is none.
+static LEAVING: AtomicU32 = AtomicU32::new(0);
 
 /// Numbers of notifies.
 static NOTIFIES: AtomicU64 = AtomicU64::new(0);
@@ -209,7 +212,7 @@ fn wait_for_token(thread: *mut Thread, deadline: Option<(c_int, u64)>) {
     let this = unsafe { &mut *thread };
     loop {
         if this.go.swap(0, Acquire) == 1 || !is_on() {
-            return;
+            return await_leaving();
         }
         let left = deadline.map(|(clock, at)| at.saturating_sub(c::now(clock)));
         // Clocks can be set: look again from time to time.
@@ -228,6 +231,21 @@ fn wait_for_token(thread: *mut Thread, deadline: Option<(c_int, u64)>) {
             }
             SCHEDULER.unlock();
         }
+    }
+}
+
+/// A thread gives its part of the heap back after its last turn. Whoever comes next waits until that is done, as the blocks that
+/// it gets depend on it; but not for ever, should another destructor of thread-specific data wait in its turn.
+fn await_leaving() {
+    let kernel = LEAVING.swap(0, Relaxed);
+    // The first thread of a process is never gone before the process.
+    if kernel == 0 || kernel == c::pid() {
+        return;
+    }
+    const MOST: u64 = 100_000_000;
+    let start = c::now(c::CLOCK_MONOTONIC);
+    while !c::is_gone(kernel) && c::now(c::CLOCK_MONOTONIC) - start < MOST {
+        unsafe { c::system(c::number::SCHED_YIELD, [0; 6]) };
     }
 }
 
@@ -409,6 +427,7 @@ pub fn first_turn(thread: *mut Thread) {
 pub fn retire(thread: *mut Thread) {
     wake(unsafe { (*thread).end_key() }, usize::MAX, 0);
     SCHEDULER.lock();
+    LEAVING.store(unsafe { (*thread).kernel.load(Relaxed) }, Relaxed);
     unsafe { (*thread).set(State::Dead) };
     end_turn(thread);
     dispatch();
