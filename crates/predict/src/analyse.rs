@@ -9,7 +9,7 @@ use crate::analysis::{Analysis, Candidate, Engine, EngineReport, Options, Progre
 use crate::held::held_locks;
 use crate::memory::peak_memory;
 use snag_orders::{Found, Limits, LocationPair, Order, Variant, Warnings};
-use snag_schedule::{Checker, Level, Schedule};
+use snag_schedule::{Checker, Level, Schedule, Series};
 use snag_trace::{Cells, EventId, Op, Trace};
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -255,14 +255,16 @@ impl<'a> Work<'a> {
         let stop = || late() && Instant::now() > last_moment;
         let verdicts: Vec<Mutex<Option<Result<(), String>>>> = claims.iter().map(|_| Mutex::new(None)).collect();
         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let mut in_order: Vec<usize> = (0..claims.len()).collect();
+        in_order.sort_by_cached_key(|&index| claims[index].proposal.as_ref().map(|s| checker.as_observed(s)).ok());
         let worker = || {
+            let mut series = checker.series(level);
             loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some(claim) = claims.get(index) else { break };
+                let Some(&index) = in_order.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
                 if stop() {
                     break;
                 }
-                let verdict = judge(checker, trace, claim, level);
+                let verdict = judge(&mut series, &claims[index]);
                 *verdicts[index].lock().expect("no judge panics") = Some(verdict);
                 progress.advance(done.fetch_add(1, Ordering::Relaxed) as u64 + 1);
             }
@@ -371,9 +373,9 @@ pub(crate) fn late(progress: &dyn Progress, deadline: Option<Instant>) -> impl F
     move || progress.cancelled() || deadline.is_some_and(|deadline| Instant::now() >= deadline)
 }
 
-fn judge(checker: &Checker, trace: &Trace, claim: &Claim, level: Level) -> Result<(), String> {
+fn judge(series: &mut Series, claim: &Claim) -> Result<(), String> {
     let schedule = claim.proposal.as_ref().map_err(String::clone)?;
-    checker
-        .check_race(schedule.iter(trace), claim.pair.first, claim.pair.second, level)
+    series
+        .check_race(schedule, claim.pair.first, claim.pair.second)
         .map_err(|violation| format!("the schedule found was refused: {violation}"))
 }

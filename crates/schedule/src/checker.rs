@@ -10,7 +10,8 @@
 
 use crate::facts::Facts;
 use crate::machine::{Check, Machine};
-use crate::schedule::Level;
+use crate::schedule::{Level, Schedule};
+use crate::series::Series;
 use crate::violation::{ScheduleRule, Violation};
 use snag_trace::{Cells, EventId, Op, Trace};
 
@@ -46,8 +47,31 @@ impl<'t> Checker<'t> {
         second: EventId,
         level: Level,
     ) -> Result<(), Violation> {
-        self.can_race(first, second)?;
-        self.race(&self.run(schedule, level)?, first, second)
+        self.check_race_from(self.start(level), schedule, first, second)
+    }
+
+    /// Checks the witnesses of races in turn, and executes what they have in common once.
+    pub fn series(&self, level: Level) -> Series<'_> {
+        Series::new(self, level)
+    }
+
+    /// Behind how many events of the trace, all of which the schedule has in the order of the trace, it may leave that order.
+    pub fn as_observed(&self, schedule: &Schedule) -> EventId {
+        let end = EventId::new(self.facts.next.len());
+        let left = |(thread, &until): (usize, &EventId)| {
+            let last = (until.index().checked_sub(1)).filter(|&last| last < self.facts.next.len());
+            match last {
+                // The thread runs on after its prefix, if at all, with its next event.
+                Some(last) if self.facts.trace.events.threads()[last].index() == thread => self.facts.next[last],
+                // Nothing of the thread comes before its first event.
+                _ => until.max(self.facts.first[thread]),
+            }
+        };
+        match schedule {
+            Schedule::Prefixes(ends) => ends.iter().enumerate().map(left).min().unwrap_or(end).min(end),
+            Schedule::List(_) => EventId(0),
+            Schedule::Continued { as_observed, .. } => (*as_observed).min(end),
+        }
     }
 
     /// The same at level `symbolic`, for a schedule in which the branches `diverging` go the other way, and with the
@@ -73,6 +97,34 @@ impl<'t> Checker<'t> {
         diverging: &[EventId],
     ) -> Result<Vec<(EventId, i64)>, Violation> {
         Ok(self.run_diverging(schedule, diverging)?.into_taken())
+    }
+
+    /// Whether `first` and `second` race after what the machine has executed and the rest of a schedule.
+    pub(crate) fn check_race_from(
+        &self,
+        mut machine: Machine,
+        rest: impl IntoIterator<Item = EventId>,
+        first: EventId,
+        second: EventId,
+    ) -> Result<(), Violation> {
+        self.can_race(first, second)?;
+        rest.into_iter().try_for_each(|event| machine.execute(event))?;
+        self.race(&machine, first, second)
+    }
+
+    /// Before the first event.
+    pub(crate) fn start(&self, level: Level) -> Machine<'_> {
+        Machine::new(&self.facts, level)
+    }
+
+    /// The trace.
+    pub(crate) fn trace(&self) -> &'t Trace {
+        self.facts.trace
+    }
+
+    /// How many cells the trace has.
+    pub(crate) fn cell_count(&self) -> usize {
+        self.facts.cells.count()
     }
 
     fn can_race(&self, first: EventId, second: EventId) -> Check {
@@ -121,7 +173,7 @@ impl<'t> Checker<'t> {
 
     /// Executes a schedule.
     fn run(&self, schedule: impl IntoIterator<Item = EventId>, level: Level) -> Result<Machine<'_>, Violation> {
-        let mut machine = Machine::new(&self.facts, level);
+        let mut machine = self.start(level);
         schedule.into_iter().try_for_each(|event| machine.execute(event))?;
         Ok(machine)
     }

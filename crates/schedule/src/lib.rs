@@ -15,10 +15,12 @@ mod memory;
 mod missing;
 mod reach;
 mod schedule;
+mod series;
 mod source;
 mod symbolic;
 mod violation;
 
 pub use checker::Checker;
 pub use schedule::{Iter, Level, Schedule};
+pub use series::Series;
 pub use violation::{ScheduleRule, Violation};

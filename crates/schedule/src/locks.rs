@@ -5,6 +5,7 @@ use snag_trace::{LockId, ThreadId};
 /// The locks while a schedule runs. What a thread holds follows from its own
 /// events, and the trace was well formed; so only acquires can go wrong, and only
 /// because of other threads.
+#[derive(Clone)]
 pub(crate) struct Locks {
     /// Of each lock 1 + the thread that holds it for writing, or 0; and how often.
     held: Vec<(u32, u32)>,

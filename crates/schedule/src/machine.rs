@@ -21,6 +21,7 @@ use std::hint::select_unpredictable;
 pub(crate) type Check = Result<(), Violation>;
 
 /// The state after the events executed so far.
+#[derive(Clone)]
 pub(crate) struct Machine<'f> {
     facts: &'f Facts<'f>,
     level: Level,
@@ -43,6 +44,7 @@ pub(crate) struct Machine<'f> {
 }
 
 /// Where a thread stands.
+#[derive(Clone)]
 struct Thread {
     /// Its next event; or [`DONE`], or [`NOT_FORKED`].
     next: EventId,

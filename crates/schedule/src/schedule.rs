@@ -66,14 +66,19 @@ pub enum Schedule {
 impl Schedule {
     /// The events in order.
     pub fn iter<'a>(&'a self, trace: &'a Trace) -> Iter<'a> {
+        self.iter_from(trace, 0)
+    }
+
+    /// The events in order, without the first `start` events of the trace, with which the schedule begins.
+    pub(crate) fn iter_from<'a>(&'a self, trace: &'a Trace, start: usize) -> Iter<'a> {
         match self {
-            Schedule::List(events) => Iter::List(events.iter()),
+            Schedule::List(events) => Iter::List(events[start..].iter()),
             Schedule::Continued { as_observed, then } => {
-                Iter::Continued { next: 0, end: as_observed.0, then: then.iter() }
+                Iter::Continued { next: start as u32, end: as_observed.0, then: then.iter() }
             }
             Schedule::Prefixes(ends) => {
                 let last = ends.iter().map(|e| e.index()).max().unwrap_or(0);
-                Iter::Prefixes { ends, threads: &trace.events.threads()[..last], next: 0 }
+                Iter::Prefixes { ends, threads: &trace.events.threads()[..last], next: start }
             }
         }
     }

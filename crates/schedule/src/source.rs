@@ -29,6 +29,7 @@ impl Source {
 }
 
 /// The last write of every cell.
+#[derive(Clone)]
 pub(crate) struct Sources {
     /// Bare numbers, because zeroed numbers come from the system for free: a short
     /// check of a trace with many cells touches few of them.

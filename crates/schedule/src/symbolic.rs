@@ -15,6 +15,7 @@ use snag_trace::symbolic::{Binary, Node, Role, Sort, Symbolic, Undefined};
 use snag_trace::{DefinitionId, EventId, Op, TermId, ThreadId, VarId, Variable};
 
 /// The values after the events executed so far.
+#[derive(Clone)]
 pub(crate) struct Values<'f> {
     facts: &'f Facts<'f>,
     symbolic: &'f Symbolic,

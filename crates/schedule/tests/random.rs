@@ -3,7 +3,7 @@
 
 mod support;
 
-use snag_schedule::{Checker, Level, ScheduleRule, Violation};
+use snag_schedule::{Checker, Level, Schedule, ScheduleRule, Violation};
 use snag_trace::events::Event;
 use snag_trace::tables::Object;
 use snag_trace::{BarrierId, Cells, CondId, EventId, LockId, Op, SemId, Space, ThreadId, Trace, Validator, VarId};
@@ -382,4 +382,54 @@ fn checker_and_reference_agree() {
     let symbolic = ScheduleRule::ALL.iter().filter(|rule| rule.is_symbolic()).count();
     assert_eq!(refused.len(), ScheduleRule::ALL.len() - 1 - symbolic);
     assert!(refused.values().all(|&count| count >= 5));
+}
+
+/// A schedule that begins as the trace does and leaves its order somewhere.
+fn schedule_near_the_trace(random: &mut Random, trace: &Trace, level: Level) -> Schedule {
+    let cut = random.below(trace.len() + 1);
+    if random.one_in(4) {
+        let then = random_schedule(random, trace, level).into_iter().filter(|&event| event >= cut);
+        return Schedule::Continued { as_observed: EventId::new(cut), then: then.map(EventId::new).collect() };
+    }
+    let threads = 0..trace.tables.thread_count();
+    let end = |_| EventId::new(if random.one_in(2) { cut } else { random.below(trace.len() + 1).max(cut / 2) });
+    Schedule::Prefixes(threads.map(end).collect())
+}
+
+#[test]
+fn witnesses_in_turn_are_judged_as_each_alone() {
+    let mut random = Random(2);
+    let (mut accepted, mut refused) = (0, 0);
+    for _ in 0..5_000 {
+        let trace = random_trace(&mut random);
+        if trace.is_empty() {
+            continue;
+        }
+        let cells = Cells::of(&trace);
+        let checker = Checker::new(&trace, &cells);
+        for level in LEVELS {
+            let mut schedules: Vec<Schedule> =
+                (0..6).map(|_| schedule_near_the_trace(&mut random, &trace, level)).collect();
+            // In any order at times; it must make no difference to the answers.
+            if !random.one_in(3) {
+                schedules.sort_by_key(|schedule| checker.as_observed(schedule));
+            }
+            let mut series = checker.series(level);
+            for schedule in &schedules {
+                let events: Vec<usize> = schedule.iter(&trace).map(|event| event.index()).collect();
+                let shared = checker.as_observed(schedule).index();
+                assert!(events.iter().copied().take(shared).eq(0..shared), "{schedule:?}");
+                let threads = 0..trace.tables.thread_count();
+                let next: Vec<usize> = threads.filter_map(|thread| next_of(&trace, &events, thread)).collect();
+                for pair in next.iter().flat_map(|&first| next.iter().map(move |&second| [first, second])) {
+                    let [a, b] = pair.map(EventId::new);
+                    let alone = checker.check_race(schedule.iter(&trace), a, b, level);
+                    *(if alone.is_ok() { &mut accepted } else { &mut refused }) += 1;
+                    assert_eq!(series.check_race(schedule, a, b), alone, "{}", describe(&trace, &events, &pair, level));
+                }
+            }
+        }
+    }
+    println!("accepted {accepted}, refused {refused}");
+    assert!(accepted > 5_000 && refused > 5_000);
 }
