@@ -47,7 +47,7 @@ const TAIL: usize = 3;
 const SYNCHRONISATIONS: usize = 4;
 
 /// So far back from the end of a witness something is looked for.
-const LOOK_BACK: usize = 100_000;
+const LOOK_BACK: usize = 30_000;
 
 /// A witness of so many events is shown as it is.
 const SHORT: usize = 20;

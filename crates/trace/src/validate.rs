@@ -174,6 +174,8 @@ pub struct Validator {
     described: HashSet<VarId>,
     /// How many declarations of plain locks, semaphores and barriers were taken note of. There may only be more later.
     declared: [usize; 3],
+    /// Whether all threads that have a name are running.
+    all_run: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -232,6 +234,23 @@ struct Limits {
     locks: u32,
 }
 
+/// One bit for each event that is no plain access of one of the first `threads` threads to one of the first `variables`
+/// variables. Made for vector instructions.
+#[inline(always)]
+fn not_plain(ops: &[Op; 64], by: &[ThreadId; 64], targets: &[u32; 64], threads: u32, variables: u32) -> u64 {
+    let mut not = [0u8; 64];
+    for i in 0..64 {
+        not[i] = !ops[i].is_plain_access() as u8;
+    }
+    for i in 0..64 {
+        not[i] |= ((by[i].0 >= threads) | (targets[i] >= variables)) as u8;
+    }
+    // Eight bytes that are 0 or 1 become eight bits.
+    const GATHER: u64 = 0x0102_0408_1020_4080;
+    let (eights, _) = not.as_chunks::<8>();
+    eights.iter().rev().fold(0, |bits, &eight| bits << 8 | u64::from_le_bytes(eight).wrapping_mul(GATHER) >> 56)
+}
+
 /// The lowest `count` bits.
 fn all(count: usize) -> u64 {
     if count == 64 { u64::MAX } else { (1 << count) - 1 }
@@ -249,6 +268,7 @@ impl Validator {
         let locations = tables.names(Space::Location).len() as u32;
         let located = events.location_column().largest(from..events.len()) < locations;
         let limits = Limits { variables: tables.variable_count() as u32, locks: tables.lock_count() as u32 };
+        self.find_out_who_runs();
         let mut start = from;
         while start < events.len() {
             let end = (start + 64).min(events.len());
@@ -270,6 +290,7 @@ impl Validator {
                     _ => {
                         self.event(number, &events.get(index), tables).map_err(broken)?;
                         // A thread may have stopped running, and memory may have become heap.
+                        self.find_out_who_runs();
                         if located {
                             uncommon = self.uncommon(events, start..end, limits) & !all(i + 1);
                         }
@@ -287,6 +308,12 @@ impl Validator {
     fn uncommon(&self, events: &Events, range: Range<usize>, limits: Limits) -> u64 {
         let (ops, threads) = (&events.ops()[range.clone()], &events.threads()[range.clone()]);
         let heap = self.heap.used;
+        if self.all_run && !heap && events.aux_column().is_empty() {
+            let columns = (ops.try_into(), threads.try_into(), events.targets()[range.clone()].try_into());
+            if let (Ok(ops), Ok(threads), Ok(targets)) = columns {
+                return not_plain(ops, threads, targets, self.states.len() as u32, limits.variables);
+            }
+        }
         let aux = events.aux_column().get(range.clone()).unwrap_or(&[]);
         let more = aux.iter().enumerate().fold(0, |bits, (i, &aux)| bits | ((aux != 0) as u64) << i);
         let accesses = ops.iter().zip(threads).zip(&events.targets()[range]);
@@ -294,6 +321,10 @@ impl Validator {
             let access = op.is_plain_access() & (target < limits.variables) & !heap;
             bits | ((!(access & self.is_running(thread)) as u64) << i)
         })
+    }
+
+    fn find_out_who_runs(&mut self) {
+        self.all_run = self.states.iter().all(|&state| state == State::Running);
     }
 
     /// Whether the only thing to check about an access is the heap.
