@@ -6,6 +6,7 @@
 //! eleven bytes an event. Whatever is read passes the [`Validator`]: nothing
 //! above this crate ever sees a trace that breaks the rules of the model.
 
+mod bits;
 pub mod calls;
 pub mod cells;
 pub mod compression;

@@ -1,5 +1,6 @@
 //! What a trace consists of, counted in one pass over a stream.
 
+use crate::bits::bits_of;
 use crate::events::Events;
 use crate::op::Op;
 use crate::tables::{Space, Tables};
@@ -14,7 +15,7 @@ pub struct Stats {
     /// Events of each thread.
     pub by_thread: Vec<u64>,
     /// Locks each thread holds now.
-    depth: Vec<u32>,
+    depth: Vec<i32>,
     /// The most locks that one thread held at once.
     pub nesting: u32,
     /// Events with a location.
@@ -37,6 +38,19 @@ impl Default for Stats {
     }
 }
 
+/// How much deeper in locks a thread is after an operation.
+const DEEPER: [i32; Op::ALL.len()] = {
+    let mut deeper = [0; Op::ALL.len()];
+    let (locks, unlocks) = ([Op::Acquire, Op::ReadAcquire, Op::WaitEnd], [Op::Release, Op::ReadRelease, Op::WaitBegin]);
+    let mut i = 0;
+    while i < locks.len() {
+        deeper[locks[i] as usize] = 1;
+        deeper[unlocks[i] as usize] = -1;
+        i += 1;
+    }
+    deeper
+};
+
 impl Stats {
     /// Nothing counted yet.
     pub fn new() -> Stats {
@@ -53,16 +67,20 @@ impl Stats {
         let count = |wanted: Op| ops.iter().filter(|&&op| op == wanted).count() as u64;
         self.by_op[Op::Read as usize] += count(Op::Read);
         self.by_op[Op::Write as usize] += count(Op::Write);
-        for (&op, thread) in ops.iter().zip(threads).filter(|(op, _)| !op.is_plain_access()) {
-            self.by_op[op as usize] += 1;
-            let depth = &mut self.depth[thread.index()];
-            match op {
-                Op::Acquire | Op::ReadAcquire | Op::WaitEnd => {
-                    *depth += 1;
-                    self.nesting = self.nesting.max(*depth);
-                }
-                Op::Release | Op::ReadRelease | Op::WaitBegin => *depth = depth.saturating_sub(1),
-                _ => {}
+        for (start, ops) in (0..).step_by(64).zip(ops.chunks(64)) {
+            // Most events are plain accesses; which ones are not cannot be predicted.
+            let mut others = [0; 64];
+            for (other, op) in others.iter_mut().zip(ops) {
+                *other = !op.is_plain_access() as u8;
+            }
+            let mut others = bits_of(&others);
+            while others != 0 {
+                let i = others.trailing_zeros() as usize;
+                others &= others - 1;
+                self.by_op[ops[i] as usize] += 1;
+                let depth = &mut self.depth[threads[start + i].index()];
+                *depth = (*depth + DEEPER[ops[i] as usize]).max(0);
+                self.nesting = self.nesting.max(*depth as u32);
             }
         }
         self.located += events.location_column().nonzero() as u64;

@@ -6,6 +6,7 @@
 //! does not parse is an error with its number. Everything is kept, so that a
 //! trace that was read is written again byte for byte.
 
+mod memo;
 mod plain;
 mod read;
 mod write;

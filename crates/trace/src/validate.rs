@@ -7,6 +7,7 @@
 
 mod heap;
 
+use crate::bits::bits_of;
 use crate::events::{Event, Events};
 use crate::ids::*;
 use crate::op::{MemoryOrder, Op};
@@ -245,10 +246,7 @@ fn not_plain(ops: &[Op; 64], by: &[ThreadId; 64], targets: &[u32; 64], threads: 
     for i in 0..64 {
         not[i] |= ((by[i].0 >= threads) | (targets[i] >= variables)) as u8;
     }
-    // Eight bytes that are 0 or 1 become eight bits.
-    const GATHER: u64 = 0x0102_0408_1020_4080;
-    let (eights, _) = not.as_chunks::<8>();
-    eights.iter().rev().fold(0, |bits, &eight| bits << 8 | u64::from_le_bytes(eight).wrapping_mul(GATHER) >> 56)
+    bits_of(&not)
 }
 
 /// The lowest `count` bits.

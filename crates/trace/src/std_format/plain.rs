@@ -2,8 +2,10 @@
 //!
 //! Two steps, so that the processor never waits: the fields of all lines of a batch are found first, and the memory
 //! where their names are kept is asked for; then the names are looked up. Whatever is in the way (an uncommon line, a
-//! name that is no text) ends a batch before it and is left to the parser of single lines.
+//! name that is no text) ends a batch before it and is left to the parser of single lines. Lines that were read before are not
+//! taken apart again.
 
+use super::memo::{Bytes, Memo, Said};
 use super::read::Parser;
 use crate::events::Columns;
 use crate::ids::*;
@@ -27,7 +29,7 @@ const ACQUIRE: u32 = u32::from_le_bytes(*b"acq(");
 const RELEASE: u32 = u32::from_le_bytes(*b"rel(");
 
 /// The beginning of a line and at least as much as a common line can have.
-type Window = [u8; 2 * LONGEST];
+pub(super) type Window = [u8; 2 * LONGEST];
 
 /// A common line: where its fields are, and the keys of their names.
 #[derive(Clone, Copy)]
@@ -36,6 +38,8 @@ struct Line {
     location_key: Key,
     /// Where it starts in the chunk.
     start: u32,
+    /// How many lines of its batch come before it.
+    number: u8,
     op: Op,
     /// Where the thread ends, the target starts, the operation ends, and the line; all relative to `start`.
     first: u8,
@@ -46,83 +50,156 @@ struct Line {
 
 /// Consecutive common lines.
 pub(super) struct Batch {
+    /// Those that have to be looked up.
     lines: [Line; BATCH],
-    /// How many there are.
+    /// How many these are.
+    unknown: usize,
+    /// How many there are in all.
     count: usize,
-    /// How many were looked up.
+    /// How many are read.
     done: usize,
     /// Where the line after the last one starts.
     end: usize,
-    /// Thread of the last line, and the key of its name.
+    /// Thread of the last line that was looked up, and the key of its name.
     runner: (ThreadId, Key),
+    // What the lines say.
+    ops: [Op; BATCH],
+    threads: [ThreadId; BATCH],
+    targets: [u32; BATCH],
+    locations: [u32; BATCH],
 }
 
 impl Batch {
     pub fn new() -> Batch {
         let nothing = Key::padded(&[0; 16], 0);
-        let (target_key, location_key) = (nothing, nothing);
-        let line = Line { target_key, location_key, start: 0, op: Op::Read, first: 0, target: 0, second: 0, last: 0 };
-        Batch { lines: [line; BATCH], count: 0, done: 0, end: 0, runner: (ThreadId(0), nothing) }
+        let line = Line {
+            target_key: nothing,
+            location_key: nothing,
+            start: 0,
+            number: 0,
+            op: Op::Read,
+            first: 0,
+            target: 0,
+            second: 0,
+            last: 0,
+        };
+        Batch {
+            lines: [line; BATCH],
+            unknown: 0,
+            count: 0,
+            done: 0,
+            end: 0,
+            runner: (ThreadId(0), nothing),
+            ops: [Op::Read; BATCH],
+            threads: [ThreadId(0); BATCH],
+            targets: [0; BATCH],
+            locations: [0; BATCH],
+        }
     }
 
     /// Takes the next common lines from `start` on. False if there is none.
-    pub fn gather(&mut self, padded: &[u8], start: usize, delimiters: &mut Delimiters, tables: &Tables) -> bool {
+    pub fn gather(
+        &mut self,
+        padded: &[u8],
+        start: usize,
+        delimiters: &mut Delimiters,
+        tables: &Tables,
+        memo: &Memo,
+    ) -> bool {
+        match memo.is_on() {
+            true => self.gather_with(padded, start, delimiters, tables, |bytes| memo.get(bytes?)),
+            false => self.gather_with(padded, start, delimiters, tables, |_| None),
+        }
+    }
+
+    #[inline(always)]
+    fn gather_with(
+        &mut self,
+        padded: &[u8],
+        start: usize,
+        delimiters: &mut Delimiters,
+        tables: &Tables,
+        known: impl Fn(Option<Bytes>) -> Option<Said>,
+    ) -> bool {
         let (variables, locations) = (tables.names(Space::VariableName), tables.names(Space::Location));
         let (far_variables, far_locations) = (variables.is_large(), locations.is_large());
         let mut from = start;
-        let mut count = 0;
-        for line in &mut self.lines {
+        (self.count, self.unknown) = (0, 0);
+        while self.count < BATCH {
             let [first, second, last] = delimiters.three().map(|position| position - from);
             let Some(window) = padded[from..].first_chunk() else { break };
-            if last >= LONGEST || !line.read(window, from, first, second, last) {
-                break;
-            }
-            if far_variables {
-                variables.prepare(line.target_key);
-            }
-            if far_locations {
-                locations.prepare(line.location_key);
+            if let Some(said) = known(Bytes::of(window, last + 1)) {
+                self.says(self.count, said);
+            } else {
+                let line = &mut self.lines[self.unknown];
+                if last >= LONGEST || !line.read(window, from, first, second, last) {
+                    break;
+                }
+                line.number = self.count as u8;
+                if far_variables {
+                    variables.prepare(line.target_key);
+                }
+                if far_locations {
+                    locations.prepare(line.location_key);
+                }
+                self.unknown += 1;
             }
             from += last + 1;
-            count += 1;
+            self.count += 1;
             delimiters.pass_three();
         }
-        (self.count, self.end) = (count, from);
-        count > 0
+        self.end = from;
+        self.count > 0
+    }
+
+    #[inline(always)]
+    fn says(&mut self, number: usize, said: Said) {
+        self.ops[number] = said.op;
+        self.threads[number] = said.thread;
+        self.targets[number] = said.target;
+        self.locations[number] = said.location;
     }
 
     /// Adds the events of the lines to the columns. How many lines were read, and where the next one starts.
-    pub fn look_up(&mut self, padded: &[u8], parser: &mut Parser) -> (usize, usize) {
-        let mut threads = [ThreadId(0); BATCH];
-        let mut targets = [0; BATCH];
-        let mut places = [0; BATCH];
-        let lines = &self.lines[..self.count];
-        let mut done = 0;
-        for (((line, thread), target), place) in lines.iter().zip(&mut threads).zip(&mut targets).zip(&mut places) {
+    pub fn look_up(&mut self, padded: &[u8], parser: &mut Parser, memo: &mut Memo) -> (usize, usize) {
+        self.done = self.count;
+        let mut next = self.end;
+        for index in 0..self.unknown {
+            let line = self.lines[index];
             let window = padded[line.start as usize..].first_chunk().expect("padding follows");
-            // A thread mostly runs on.
-            let key = Key::padded(at(window, 0), line.first as usize);
-            if key != self.runner.1 {
-                match switch(parser, &window[..line.first as usize], key) {
-                    Some(id) => self.runner = (id, key),
-                    None => break,
-                }
-            }
-            let (Some(found), Some(acted_on)) = (line.place(window, parser.tables), line.target(window, parser.tables))
-            else {
+            let Some(said) = self.ask(&line, window, parser) else {
+                (self.done, next) = (line.number as usize, line.start as usize);
                 break;
             };
-            (*thread, *target, *place) = (self.runner.0, acted_on, found);
-            done += 1;
+            self.says(line.number as usize, said);
+            if memo.is_on()
+                && let Some(bytes) = Bytes::of(window, line.last as usize + 1)
+            {
+                memo.keep(bytes, said);
+            }
         }
+        let done = self.done;
+        memo.note(done, self.count - self.unknown);
         parser.events.extend_with(|Columns { op, thread, target, location }| {
-            op.extend(lines[..done].iter().map(|line| line.op));
-            thread.extend_from_slice(&threads[..done]);
-            target.extend_from_slice(&targets[..done]);
-            location.extend(&places[..done]);
+            op.extend_from_slice(&self.ops[..done]);
+            thread.extend_from_slice(&self.threads[..done]);
+            target.extend_from_slice(&self.targets[..done]);
+            location.extend(&self.locations[..done]);
         });
-        self.done = done;
-        (done, lines.get(done).map_or(self.end, |line| line.start as usize))
+        (done, next)
+    }
+
+    /// What a line says; `None` if one of its names is no text.
+    #[inline(always)]
+    fn ask(&mut self, line: &Line, window: &Window, parser: &mut Parser) -> Option<Said> {
+        // A thread mostly runs on.
+        let key = Key::padded(at(window, 0), line.first as usize);
+        if key != self.runner.1 {
+            self.runner = (switch(parser, &window[..line.first as usize], key)?, key);
+        }
+        let location = line.place(window, parser.tables)?;
+        let target = line.target(window, parser.tables)?;
+        Some(Said { thread: self.runner.0, op: line.op, target, location })
     }
 
     /// Whether all lines that were gathered could be looked up.
@@ -183,6 +260,7 @@ impl Line {
             target_key: Key::padded(at(window, target), target_length),
             location_key: Key::padded(at(window, second + 1), location_length),
             start: start as u32,
+            number: 0,
             op,
             first: first as u8,
             target: target as u8,

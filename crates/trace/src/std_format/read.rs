@@ -1,5 +1,6 @@
 //! Reading STD: any line, and what is said about all of them.
 
+use super::memo::Memo;
 use super::plain::Batch;
 use crate::error::{Error, Position, Result};
 use crate::events::{Event, Events};
@@ -23,6 +24,7 @@ pub struct StdReader<R> {
     /// Threads that were named by a fork or join before they appeared: line, whether forked.
     named: Vec<(ThreadId, u64, bool)>,
     warnings: Vec<String>,
+    memo: Memo,
 }
 
 impl<R: Read + Send> StdReader<R> {
@@ -35,6 +37,7 @@ impl<R: Read + Send> StdReader<R> {
             in_column: Vec::new(),
             named: Vec::new(),
             warnings: Vec::new(),
+            memo: Memo::new(),
         }
     }
 }
@@ -72,7 +75,7 @@ impl<R: Read + Send> BlockReader for StdReader<R> {
             named: &mut self.named,
             warnings: &mut self.warnings,
         };
-        parser.chunk(padded, end)?;
+        parser.chunk(padded, end, &mut self.memo)?;
         (self.line, self.crlf) = (parser.line, parser.crlf);
         Ok(true)
     }
@@ -115,14 +118,14 @@ impl Parser<'_> {
         self.error("not UTF-8 text")
     }
 
-    fn chunk(&mut self, padded: &[u8], end: usize) -> Result<()> {
+    fn chunk(&mut self, padded: &[u8], end: usize, memo: &mut Memo) -> Result<()> {
         let mut delimiters = Delimiters::new(padded, end);
         let mut batch = Batch::new();
         let mut start = 0;
         while start < end {
             // The common lines, as far as they go.
-            while self.crlf == Some(false) && batch.gather(padded, start, &mut delimiters, self.tables) {
-                let (lines, next) = batch.look_up(padded, self);
+            while self.crlf == Some(false) && batch.gather(padded, start, &mut delimiters, self.tables, memo) {
+                let (lines, next) = batch.look_up(padded, self, memo);
                 self.line += lines as u64;
                 start = next;
                 if !batch.is_done() {
