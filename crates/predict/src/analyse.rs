@@ -259,8 +259,7 @@ impl<'a> Work<'a> {
         in_order.sort_by_cached_key(|&index| claims[index].proposal.as_ref().map(|s| checker.as_observed(s)).ok());
         let worker = || {
             let mut series = checker.series(level);
-            loop {
-                let Some(&index) = in_order.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+            while let Some(&index) = in_order.get(next.fetch_add(1, Ordering::Relaxed)) {
                 if stop() {
                     break;
                 }

@@ -66,3 +66,26 @@ fn a_known_beginning_makes_no_known_line() {
         lines.truncate(40_000);
     }
 }
+
+#[test]
+fn lines_that_are_almost_known_are_read_like_new_ones() {
+    let mut random = Random::new(8);
+    let (mut read, mut refused) = (0, 0);
+    for _ in 0..200 {
+        let pool: Vec<String> = (0..20).map(|_| line(&mut random, 6)).collect();
+        // Long enough to be remembered, and then with slips.
+        let mut lines: Vec<Vec<u8>> = (0..5_000).map(|_| random.pick(&pool).clone().into_bytes()).collect();
+        for _ in 0..1 + random.below(3) {
+            let line = 4_500 + random.below(500);
+            let at = random.below(lines[line].len());
+            lines[line][at] = *random.pick(b"\0\xff|()rwx1vT");
+        }
+        let [plain, slow] = [&b"\n"[..], b"\r\n"].map(|end| {
+            let text: Vec<u8> = lines.iter().flat_map(|line| [line, end].concat()).collect();
+            read_as(Format::Std, &text).map(|trace| trace.events).map_err(|error| error.to_string())
+        });
+        *(if plain.is_ok() { &mut read } else { &mut refused }) += 1;
+        assert_eq!(plain, slow);
+    }
+    assert!(read > 20 && refused > 20, "{read} read, {refused} refused");
+}
