@@ -14,7 +14,7 @@ use crate::op::Op;
 const LONGEST: usize = 32;
 
 /// How many lines are kept, as a power of two: as much memory as a core has to itself.
-const LOG_SIZE: u32 = 14;
+const LOG_SIZE: u32 = 15;
 
 /// After so many lines it is decided whether to go on.
 const TRIAL: usize = 4096;
