@@ -4,6 +4,7 @@
 //! Each call is two steps, before and after, whether it blocks or not.
 
 use crate::c::{self, Pointer, Timespec, number};
+use crate::cancel;
 use crate::memory::Global;
 use crate::record::{put_range, put3};
 use crate::thread::{self, inside};
@@ -14,26 +15,48 @@ use core::ffi::{c_int, c_long, c_uint, c_ulong};
 
 /// Lets go of the token around a call.
 pub fn around<R>(call: impl FnOnce() -> R) -> R {
-    around_with(0, || (), call, |_| ())
+    around_with(0, None, || (), call, |_| ())
+}
+
+/// Whether a call that ended like this was interrupted by a signal; only for cancellation points.
+type IsInterrupted<R> = Option<fn(&R) -> bool>;
+
+/// For calls that set errno.
+fn by_errno<R>(_: &R) -> bool {
+    c::errno() == c::EINTR
 }
 
 /// The same, with events before and after.
 #[inline]
-fn around_with<R>(pc: usize, before: impl FnOnce(), call: impl FnOnce() -> R, after: impl FnOnce(&R)) -> R {
+fn around_with<R>(
+    pc: usize,
+    is_interrupted: IsInterrupted<R>,
+    before: impl FnOnce(),
+    call: impl FnOnce() -> R,
+    after: impl FnOnce(&R),
+) -> R {
     let thread = thread::current();
     if !is_on() || thread.is_null() || unsafe { (*thread).inside } != 0 || !enter(thread) {
         return call();
     }
-    let error = c::errno();
-    inside(thread, || {
+    let mut interrupted = false;
+    if is_interrupted.is_some() {
+        cancel::point(thread, pc);
+    }
+    let errno_before = c::errno();
+    let result = inside(thread, || {
         unsafe { (*thread).call_pc = pc };
         before();
         release(thread);
+        let outside = unsafe { core::mem::replace(&mut (*thread).cancellable, is_interrupted.is_some()) };
         unsafe { (*thread).in_call = true };
-        c::set_errno(error);
+        c::set_errno(0);
         let result = call();
-        let error = c::errno();
+        interrupted = is_interrupted.is_some_and(|is| is(&result));
+        // A call that goes well leaves errno alone.
+        let error = if c::errno() == 0 { errno_before } else { c::errno() };
         unsafe { (*thread).in_call = false };
+        unsafe { (*thread).cancellable = outside };
         if is_on() {
             acquire(thread);
             if is_on() {
@@ -45,7 +68,11 @@ fn around_with<R>(pc: usize, before: impl FnOnce(), call: impl FnOnce() -> R, af
         }
         c::set_errno(error);
         result
-    })
+    });
+    if interrupted && cancel::is_requested(thread) {
+        cancel::point(thread, pc);
+    }
+    result
 }
 
 /// Where the call was made from that the thread is in.
@@ -113,23 +140,47 @@ fn vector(pieces: Pointer, count: c_int, total: isize, each: fn(Pointer, usize))
     }
 }
 
-/// Each call comes with a register that is free when it is called, for the place it is called from; those that need all
-/// of them have no place.
+/// Each call comes with the register in which its next argument would be: there the place it is called from is put.
 macro_rules! calls {
-    ($($name:ident $register:literal [$($pc:ident)?] ($($argument:ident: $type:ty),*) -> $result:ty;
+    ($interrupted:expr; $($name:ident $register:tt ($($argument:ident: $type:ty),*) -> $result:ty;
        $before:expr; |$answer:ident| $after:expr;)*) => {$(
         const _: () = {
-            unsafe extern "C" fn recorded($($argument: $type,)* $($pc: usize)?) -> $result {
+            unsafe extern "C" fn recorded($($argument: $type,)* pc: usize) -> $result {
                 around_with(
-                    0 $(+ $pc)?,
+                    pc,
+                    $interrupted,
                     || $before,
                     || unsafe { real!($name, fn($($type),*) -> $result)($($argument),*) },
                     |$answer| $after,
                 )
             }
-            stubs! { $name $register recorded; }
+            stub! { $name $register recorded }
         };
     )*};
+}
+
+/// Functions of six arguments get their seventh on the stack.
+macro_rules! stub {
+    ($name:ident stack $target:path) => {
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "push qword ptr [rsp]",
+                ".cfi_adjust_cfa_offset 8",
+                "call {target}",
+                "add rsp, 8",
+                ".cfi_adjust_cfa_offset -8",
+                "ret",
+                ".cfi_endproc",
+                target = sym $target,
+            )
+        }
+    };
+    ($name:ident $register:literal $target:path) => {
+        stubs! { $name $register $target; }
+    };
 }
 
 fn length(count: isize) -> usize {
@@ -137,65 +188,111 @@ fn length(count: isize) -> usize {
 }
 
 calls! {
-    read "rcx" [pc] (fd: c_int, to: Pointer, n: usize) -> isize; (); |r| { takes(fd); writes(to, length(*r)) };
-    __read_chk "r8" [pc] (fd: c_int, to: Pointer, n: usize, m: usize) -> isize; (); |r| { takes(fd); writes(to, length(*r)) };
-    pread "r8" [pc] (fd: c_int, to: Pointer, n: usize, at: i64) -> isize; (); |r| { takes(fd); writes(to, length(*r)) };
-    pread64 "r8" [pc] (fd: c_int, to: Pointer, n: usize, at: i64) -> isize; (); |r| { takes(fd); writes(to, length(*r)) };
-    readv "rcx" [pc] (fd: c_int, to: Pointer, n: c_int) -> isize; (); |r| { takes(fd); vector(to, n, *r, writes) };
-    recv "r8" [pc] (fd: c_int, to: Pointer, n: usize, f: c_int) -> isize; (); |r| { takes(fd); writes(to, length(*r)) };
-    recvfrom "rax" [] (fd: c_int, to: Pointer, n: usize, f: c_int, a: Pointer, l: Pointer) -> isize; ();
+    Some(by_errno);
+    read "rcx" (fd: c_int, to: Pointer, n: usize) -> isize; (); |r| { takes(fd); writes(to, length(*r)) };
+    __read_chk "r8" (fd: c_int, to: Pointer, n: usize, m: usize) -> isize; (); |r| { takes(fd); writes(to, length(*r)) };
+    pread "r8" (fd: c_int, to: Pointer, n: usize, at: i64) -> isize; (); |r| { takes(fd); writes(to, length(*r)) };
+    pread64 "r8" (fd: c_int, to: Pointer, n: usize, at: i64) -> isize; (); |r| { takes(fd); writes(to, length(*r)) };
+    readv "rcx" (fd: c_int, to: Pointer, n: c_int) -> isize; (); |r| { takes(fd); vector(to, n, *r, writes) };
+    recv "r8" (fd: c_int, to: Pointer, n: usize, f: c_int) -> isize; (); |r| { takes(fd); writes(to, length(*r)) };
+    recvfrom stack (fd: c_int, to: Pointer, n: usize, f: c_int, a: Pointer, l: Pointer) -> isize; ();
         |r| { takes(fd); writes(to, length(*r)) };
-    recvmsg "rcx" [pc] (fd: c_int, m: Pointer, f: c_int) -> isize; (); |_r| takes(fd);
-    write "rcx" [pc] (fd: c_int, from: Pointer, n: usize) -> isize; { reads(from, n); gives(fd) }; |_r| ();
-    pwrite "r8" [pc] (fd: c_int, from: Pointer, n: usize, at: i64) -> isize; { reads(from, n); gives(fd) }; |_r| ();
-    pwrite64 "r8" [pc] (fd: c_int, from: Pointer, n: usize, at: i64) -> isize; { reads(from, n); gives(fd) }; |_r| ();
-    writev "rcx" [pc] (fd: c_int, from: Pointer, n: c_int) -> isize; { vector(from, n, isize::MAX, reads); gives(fd) }; |_r| ();
-    send "r8" [pc] (fd: c_int, from: Pointer, n: usize, f: c_int) -> isize; { reads(from, n); gives(fd) }; |_r| ();
-    sendto "rax" [] (fd: c_int, from: Pointer, n: usize, f: c_int, a: Pointer, l: c_uint) -> isize;
+    recvmsg "rcx" (fd: c_int, m: Pointer, f: c_int) -> isize; (); |_r| takes(fd);
+    write "rcx" (fd: c_int, from: Pointer, n: usize) -> isize; { reads(from, n); gives(fd) }; |_r| ();
+    pwrite "r8" (fd: c_int, from: Pointer, n: usize, at: i64) -> isize; { reads(from, n); gives(fd) }; |_r| ();
+    pwrite64 "r8" (fd: c_int, from: Pointer, n: usize, at: i64) -> isize; { reads(from, n); gives(fd) }; |_r| ();
+    writev "rcx" (fd: c_int, from: Pointer, n: c_int) -> isize; { vector(from, n, isize::MAX, reads); gives(fd) }; |_r| ();
+    send "r8" (fd: c_int, from: Pointer, n: usize, f: c_int) -> isize; { reads(from, n); gives(fd) }; |_r| ();
+    sendto stack (fd: c_int, from: Pointer, n: usize, f: c_int, a: Pointer, l: c_uint) -> isize;
         { reads(from, n); gives(fd) }; |_r| ();
-    sendmsg "rcx" [pc] (fd: c_int, m: Pointer, f: c_int) -> isize; gives(fd); |_r| ();
-    accept "rcx" [pc] (fd: c_int, a: Pointer, l: Pointer) -> c_int; (); |r| { set_object(*r, SOCKETS); takes(*r) };
-    accept4 "r8" [pc] (fd: c_int, a: Pointer, l: Pointer, f: c_int) -> c_int; (); |r| { set_object(*r, SOCKETS); takes(*r) };
-    connect "rcx" [pc] (fd: c_int, a: Pointer, l: c_uint) -> c_int; gives(fd); |_r| ();
-    poll "rcx" [pc] (f: Pointer, n: c_ulong, t: c_int) -> c_int; (); |_r| writes(f, n as usize * 8);
-    ppoll "r8" [pc] (f: Pointer, n: c_ulong, t: Pointer, s: Pointer) -> c_int; (); |_r| writes(f, n as usize * 8);
-    select "r9" [pc] (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer) -> c_int; (); |_r| ();
-    pselect "rax" [] (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer, s: Pointer) -> c_int; (); |_r| ();
-    epoll_wait "r8" [pc] (fd: c_int, to: Pointer, n: c_int, t: c_int) -> c_int; ();
+    sendmsg "rcx" (fd: c_int, m: Pointer, f: c_int) -> isize; gives(fd); |_r| ();
+    accept "rcx" (fd: c_int, a: Pointer, l: Pointer) -> c_int; (); |r| { set_object(*r, SOCKETS); takes(*r) };
+    accept4 "r8" (fd: c_int, a: Pointer, l: Pointer, f: c_int) -> c_int; (); |r| { set_object(*r, SOCKETS); takes(*r) };
+    connect "rcx" (fd: c_int, a: Pointer, l: c_uint) -> c_int; gives(fd); |_r| ();
+    poll "rcx" (f: Pointer, n: c_ulong, t: c_int) -> c_int; (); |_r| writes(f, n as usize * 8);
+    ppoll "r8" (f: Pointer, n: c_ulong, t: Pointer, s: Pointer) -> c_int; (); |_r| writes(f, n as usize * 8);
+    select "r9" (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer) -> c_int; (); |_r| ();
+    pselect stack (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer, s: Pointer) -> c_int; (); |_r| ();
+    epoll_wait "r8" (fd: c_int, to: Pointer, n: c_int, t: c_int) -> c_int; ();
         |r| { takes(fd); writes(to, 12 * (*r).max(0) as usize) };
-    epoll_pwait "r9" [pc] (fd: c_int, to: Pointer, n: c_int, t: c_int, s: Pointer) -> c_int; ();
+    epoll_pwait "r9" (fd: c_int, to: Pointer, n: c_int, t: c_int, s: Pointer) -> c_int; ();
         |r| { takes(fd); writes(to, 12 * (*r).max(0) as usize) };
-    epoll_ctl "r8" [pc] (fd: c_int, o: c_int, of: c_int, e: Pointer) -> c_int; gives(fd); |_r| ();
-    nanosleep "rdx" [pc] (t: *const Timespec, l: Pointer) -> c_int; (); |_r| ();
-    clock_nanosleep "r8" [pc] (k: c_int, f: c_int, t: *const Timespec, l: Pointer) -> c_int; (); |_r| ();
-    usleep "rsi" [pc] (t: c_uint) -> c_int; (); |_r| ();
-    sleep "rsi" [pc] (t: c_uint) -> c_uint; (); |_r| ();
-    thrd_sleep "rdx" [pc] (t: *const Timespec, l: Pointer) -> c_int; (); |_r| ();
-    wait "rsi" [pc] (s: Pointer) -> c_int; (); |_r| writes(s, 4);
-    waitpid "rcx" [pc] (p: c_int, s: Pointer, f: c_int) -> c_int; (); |_r| writes(s, 4);
-    wait3 "rcx" [pc] (s: Pointer, f: c_int, u: Pointer) -> c_int; (); |_r| writes(s, 4);
-    wait4 "r8" [pc] (p: c_int, s: Pointer, f: c_int, u: Pointer) -> c_int; (); |_r| writes(s, 4);
-    waitid "r8" [pc] (k: c_int, i: c_uint, s: Pointer, f: c_int) -> c_int; (); |_r| ();
-    sigwait "rdx" [pc] (s: Pointer, r: Pointer) -> c_int; (); |_r| writes(r, 4);
-    sigwaitinfo "rdx" [pc] (s: Pointer, i: Pointer) -> c_int; (); |_r| ();
-    sigtimedwait "rcx" [pc] (s: Pointer, i: Pointer, t: Pointer) -> c_int; (); |_r| ();
-    sigsuspend "rsi" [pc] (s: Pointer) -> c_int; (); |_r| ();
-    pause "rdi" [pc] () -> c_int; (); |_r| ();
-    flock "rdx" [pc] (fd: c_int, o: c_int) -> c_int; (); |_r| ();
-    lockf "rcx" [pc] (fd: c_int, o: c_int, n: i64) -> c_int; (); |_r| ();
-    fsync "rsi" [pc] (fd: c_int) -> c_int; (); |_r| ();
-    fdatasync "rsi" [pc] (fd: c_int) -> c_int; (); |_r| ();
-    system "rsi" [pc] (t: Pointer) -> c_int; (); |_r| ();
-    getaddrinfo "r8" [pc] (a: Pointer, b: Pointer, h: Pointer, r: Pointer) -> c_int; (); |_r| writes(r, 8);
-    fgets "rcx" [pc] (to: Pointer, n: c_int, f: Pointer) -> Pointer; ();
+    nanosleep "rdx" (t: *const Timespec, l: Pointer) -> c_int; (); |_r| ();
+    usleep "rsi" (t: c_uint) -> c_int; (); |_r| ();
+    sleep "rsi" (t: c_uint) -> c_uint; (); |_r| ();
+    wait "rsi" (s: Pointer) -> c_int; (); |_r| writes(s, 4);
+    waitpid "rcx" (p: c_int, s: Pointer, f: c_int) -> c_int; (); |_r| writes(s, 4);
+    wait3 "rcx" (s: Pointer, f: c_int, u: Pointer) -> c_int; (); |_r| writes(s, 4);
+    wait4 "r8" (p: c_int, s: Pointer, f: c_int, u: Pointer) -> c_int; (); |_r| writes(s, 4);
+    waitid "r8" (k: c_int, i: c_uint, s: Pointer, f: c_int) -> c_int; (); |_r| ();
+    sigwaitinfo "rdx" (s: Pointer, i: Pointer) -> c_int; (); |_r| ();
+    sigtimedwait "rcx" (s: Pointer, i: Pointer, t: Pointer) -> c_int; (); |_r| ();
+    sigsuspend "rsi" (s: Pointer) -> c_int; (); |_r| ();
+    pause "rdi" () -> c_int; (); |_r| ();
+    lockf "rcx" (fd: c_int, o: c_int, n: i64) -> c_int; (); |_r| ();
+    fsync "rsi" (fd: c_int) -> c_int; (); |_r| ();
+    fdatasync "rsi" (fd: c_int) -> c_int; (); |_r| ();
+    fgets "rcx" (to: Pointer, n: c_int, f: Pointer) -> Pointer; ();
         |r| if !r.is_null() { writes(to, unsafe { text_length(to) } + 1) };
-    fread "r8" [pc] (to: Pointer, s: usize, n: usize, f: Pointer) -> usize; (); |r| writes(to, s.saturating_mul(*r));
-    getline "rcx" [pc] (p: *mut Pointer, n: *mut usize, f: Pointer) -> isize; (); |r| writes(unsafe { *p }, length(*r));
-    getc "rsi" [pc] (f: Pointer) -> c_int; (); |_r| ();
-    fgetc "rsi" [pc] (f: Pointer) -> c_int; (); |_r| ();
-    msgrcv "r9" [pc] (q: c_int, m: Pointer, n: usize, t: c_long, f: c_int) -> isize; (); |_r| ();
-    msgsnd "r8" [pc] (q: c_int, m: Pointer, n: usize, f: c_int) -> c_int; (); |_r| ();
-    semop "rcx" [pc] (s: c_int, o: Pointer, n: usize) -> c_int; (); |_r| ();
+    fread "r8" (to: Pointer, s: usize, n: usize, f: Pointer) -> usize; (); |r| writes(to, s.saturating_mul(*r));
+    getline "rcx" (p: *mut Pointer, n: *mut usize, f: Pointer) -> isize; (); |r| writes(unsafe { *p }, length(*r));
+    getc "rsi" (f: Pointer) -> c_int; (); |_r| ();
+    fgetc "rsi" (f: Pointer) -> c_int; (); |_r| ();
+    msgrcv "r9" (q: c_int, m: Pointer, n: usize, t: c_long, f: c_int) -> isize; (); |_r| ();
+    msgsnd "r8" (q: c_int, m: Pointer, n: usize, f: c_int) -> c_int; (); |_r| ();
+}
+
+// These say that they were interrupted without errno.
+calls! {
+    Some(|result| *result == c::EINTR);
+    clock_nanosleep "r8" (k: c_int, f: c_int, t: *const Timespec, l: Pointer) -> c_int; (); |_r| ();
+}
+calls! {
+    Some(|result| *result == -1);
+    thrd_sleep "rdx" (t: *const Timespec, l: Pointer) -> c_int; (); |_r| ();
+}
+
+/// The C library's would not return when it is interrupted.
+unsafe extern "C" fn wait_for_signal(set: Pointer, signal: *mut c_int, pc: usize) -> c_int {
+    let really = real!(sigtimedwait, fn(Pointer, Pointer, Pointer) -> c_int);
+    let null = core::ptr::null_mut();
+    // Its errno is its result.
+    let wait = || loop {
+        let before = c::errno();
+        let got = unsafe { really(set, null, null) };
+        let error = c::errno();
+        c::set_errno(before);
+        let thread = thread::current();
+        if got > 0 {
+            unsafe { *signal = got };
+            return 0;
+        } else if error != c::EINTR || !thread.is_null() && cancel::is_requested(thread) {
+            return error;
+        }
+    };
+    around_with(
+        pc,
+        Some(|result| *result == c::EINTR),
+        || (),
+        wait,
+        |result| {
+            if *result == 0 {
+                writes(signal.cast(), 4);
+            }
+        },
+    )
+}
+
+stubs! { sigwait "rdx" wait_for_signal; }
+
+// These are no cancellation points, or take care of what they have begun.
+calls! {
+    None;
+    epoll_ctl "r8" (fd: c_int, o: c_int, of: c_int, e: Pointer) -> c_int; gives(fd); |_r| ();
+    flock "rdx" (fd: c_int, o: c_int) -> c_int; (); |_r| ();
+    system "rsi" (t: Pointer) -> c_int; (); |_r| ();
+    getaddrinfo "r8" (a: Pointer, b: Pointer, h: Pointer, r: Pointer) -> c_int; (); |_r| writes(r, 8);
+    semop "rcx" (s: c_int, o: Pointer, n: usize) -> c_int; (); |_r| ();
 }
 
 unsafe fn text_length(text: Pointer) -> usize {

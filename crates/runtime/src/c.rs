@@ -67,6 +67,7 @@ pub mod number {
     pub const MMAP: i64 = 9;
     pub const MPROTECT: i64 = 10;
     pub const MUNMAP: i64 = 11;
+    pub const RT_SIGACTION: i64 = 13;
     pub const RT_SIGPROCMASK: i64 = 14;
     pub const SCHED_YIELD: i64 = 24;
     pub const NANOSLEEP: i64 = 35;
@@ -148,26 +149,66 @@ pub fn set_errno(error: c_int) {
     unsafe { *__errno_location() = error };
 }
 
-/// The definition that ours hides, looked up once; `name` ends in a zero byte.
-pub fn next(name: &str, found: &AtomicUsize) -> usize {
-    let known = found.load(Relaxed);
-    if known != 0 {
-        return known;
+/// A function of the C library that one of ours stands before, or that we need: its name, with a zero byte, and its address
+/// once that is known.
+#[repr(C)]
+pub struct Real {
+    pub name: &'static str,
+    pub found: AtomicUsize,
+}
+
+unsafe extern "C" {
+    // The linker's names for the beginning and the end of the section in which they all are.
+    #[link_name = "__start_snag_real"]
+    static FIRST: Real;
+    #[link_name = "__stop_snag_real"]
+    static END: Real;
+}
+
+impl Real {
+    /// Its address.
+    #[inline]
+    pub fn get(&self) -> usize {
+        match self.found.load(Relaxed) {
+            0 => self.look_up(),
+            known => known,
+        }
     }
-    let address = unsafe { dlsym(RTLD_NEXT, name.as_ptr()) } as usize;
-    if address == 0 {
-        crate::memory::die(name.trim_end_matches('\0'));
+
+    #[cold]
+    fn look_up(&self) -> usize {
+        let address = unsafe { dlsym(RTLD_NEXT, self.name.as_ptr()) } as usize;
+        if address == 0 {
+            crate::memory::die(self.name.trim_end_matches('\0'));
+        }
+        self.found.store(address, Relaxed);
+        address
     }
-    found.store(address, Relaxed);
-    address
+}
+
+/// Looks all of them up while nothing runs yet: later on it could mean to wait for a lock of the dynamic linker in the middle
+/// of an operation. What is not there may come with a library, or is never called.
+pub fn look_up_all() {
+    let (mut at, end) = (&raw const FIRST, &raw const END);
+    while at < end {
+        let real = unsafe { &*at };
+        let address = unsafe { dlsym(RTLD_NEXT, real.name.as_ptr()) } as usize;
+        real.found.store(address, Relaxed);
+        at = unsafe { at.add(1) };
+    }
 }
 
 /// The function of the C library that one of ours stands before.
 #[macro_export]
 macro_rules! real {
     ($name:ident, fn($($argument:ty),*) -> $result:ty) => {{
-        static FOUND: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
-        let found = $crate::c::next(concat!(stringify!($name), "\0"), &FOUND);
+        #[used]
+        #[unsafe(link_section = "snag_real")]
+        static REAL: $crate::c::Real = $crate::c::Real {
+            name: concat!(stringify!($name), "\0"),
+            found: core::sync::atomic::AtomicUsize::new(0),
+        };
+        let found = REAL.get();
         #[allow(unused_unsafe)]
         let function = unsafe { core::mem::transmute::<usize, unsafe extern "C" fn($($argument),*) -> $result>(found) };
         function

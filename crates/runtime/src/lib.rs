@@ -18,6 +18,7 @@ mod atomic;
 mod atomic128;
 mod blocking;
 mod c;
+mod cancel;
 mod decode;
 mod exit;
 mod futex;

@@ -78,20 +78,22 @@ pub unsafe extern "C" fn __tsan_init() {
     }
     crate::patch::finish();
     let Some(path) = variable() else { return };
-    // Looked up while nothing runs yet.
-    let _ = real!(pthread_create, fn(Pointer, Pointer, Pointer, Pointer) -> c_int);
+    c::look_up_all();
+    // First, so that it is at the same place when the run is repeated: a schedule takes room.
+    thread::prepare();
     if !attach(&path) {
         return;
     }
-    thread::prepare();
     let Some(first) = thread::new() else { return };
     let this = unsafe { &mut *first };
     this.kernel.store(c::thread_id(), Relaxed);
     this.handle.store(unsafe { c::pthread_self() }, Relaxed);
+    this.identity.store(this.handle.load(Relaxed), Relaxed);
     this.inside = 1;
     thread::set_current(first);
     crate::patch::install_probes();
     tell_maps();
+    crate::cancel::look_for_users();
     token::start(first);
     put3(head(op::BEGIN, 0, 0), 0, 0);
     const REGISTER_MEMBARRIER: usize = 1 << 4;
@@ -176,6 +178,7 @@ pub unsafe extern "C" fn dlopen(path: *const u8, flags: c_int) -> Pointer {
         let thread = thread::current();
         if is_on() && !library.is_null() && enter(thread) {
             inside(thread, tell_maps);
+            crate::cancel::look_for_users();
         }
         library
     })

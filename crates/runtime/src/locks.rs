@@ -2,9 +2,10 @@
 //! always the real one and code that we do not see can use it too.
 
 use crate::c::{self, CLOCK_REALTIME, EBUSY, EDEADLK, ETIMEDOUT, Pointer, Timespec};
+use crate::cancel;
 use crate::record::put3;
 use crate::thread::{self, Thread, inside};
-use crate::token::{block, enter, is_on, wake};
+use crate::token::{block, block_cancellable, enter, is_on, wake};
 use crate::wire::{head, lock, op};
 use crate::{real, stubs};
 use core::ffi::c_int;
@@ -15,11 +16,13 @@ pub type Deadline = Option<(c_int, u64)>;
 
 const EOWNERDEAD: c_int = 130;
 
-/// Tries until it is no longer busy, and lets others run in between.
+/// Tries until it is no longer busy, and lets others run in between. If `cancellable`, it gives up with EINTR when the
+/// thread is to be cancelled.
 pub fn contend(
     thread: *mut Thread,
     key: usize,
     deadline: Deadline,
+    cancellable: bool,
     busy: c_int,
     attempt: impl Fn() -> c_int,
     really: impl FnOnce() -> c_int,
@@ -30,8 +33,12 @@ pub fn contend(
             return result;
         }
         unsafe { (*thread).retries = true };
-        let timed_out = block(thread, key, deadline);
+        let wait = if cancellable { block_cancellable } else { block };
+        let timed_out = wait(thread, key, deadline);
         unsafe { (*thread).retries = false };
+        if cancellable && cancel::is_requested(thread) && (!is_on() || unsafe { (*thread).interrupted }) {
+            return c::EINTR;
+        }
         if !is_on() {
             return really();
         }
@@ -81,7 +88,7 @@ pub fn take_mutex(thread: *mut Thread, mutex: Pointer, deadline: Deadline) -> c_
         crate::token::acquire(thread);
         return result;
     }
-    contend(thread, mutex as usize, deadline, EBUSY, || try_mutex(mutex), || really_lock(mutex))
+    contend(thread, mutex as usize, deadline, false, EBUSY, || try_mutex(mutex), || really_lock(mutex))
 }
 
 /// Gives a mutex back. No events.
@@ -207,7 +214,7 @@ fn take_rwlock(lock_at: Pointer, pc: usize, writes: bool, deadline: Deadline) ->
         return really();
     }
     inside(thread, || {
-        let result = contend(thread, lock_at as usize, deadline, EBUSY, attempt, really);
+        let result = contend(thread, lock_at as usize, deadline, false, EBUSY, attempt, really);
         if result == 0 {
             let tried = if deadline.is_some() { lock::TRIED } else { 0 };
             record(if writes { op::LOCK } else { op::READ_LOCK }, pc, lock_at, lock::RWLOCK | tried);
@@ -298,7 +305,7 @@ unsafe extern "C" fn spin_lock(at: Pointer, pc: usize) -> c_int {
     }
     let attempt = || unsafe { real!(pthread_spin_trylock, fn(Pointer) -> c_int)(at) };
     inside(thread, || {
-        let result = contend(thread, at as usize, None, EBUSY, attempt, really);
+        let result = contend(thread, at as usize, None, false, EBUSY, attempt, really);
         record(op::LOCK, pc, at, lock::SPIN);
         result
     })

@@ -106,6 +106,10 @@ pub fn deliver(thread: *mut thread::Thread) {
     while this.pending_signals.load(Relaxed) != 0 {
         let signal = this.pending_signals.load(Relaxed).trailing_zeros();
         this.pending_signals.fetch_and(!(1 << signal), Relaxed);
+        if 1 << signal == crate::cancel::PENDING {
+            crate::cancel::anywhere(thread);
+            continue;
+        }
         let mut information = [0u8; 128];
         information[..4].copy_from_slice(&signal.to_le_bytes());
         let mut context = [0u64; 128];

@@ -79,7 +79,19 @@ pub struct Thread {
     pub in_call: bool,
     /// Where the blocking call was made from that it is in.
     pub call_pc: usize,
-    /// The pthread handle; 0 once joined.
+    /// 1 if somebody wants it to be cancelled.
+    pub cancel_requested: AtomicU32,
+    /// It does not want to be, for now.
+    pub cancel_disabled: bool,
+    /// It may be cancelled anywhere, not only at cancellation points.
+    pub cancel_asynchronous: bool,
+    /// It is blocked or in a call at a cancellation point.
+    pub cancellable: bool,
+    /// Whether its last wait was ended by a cancellation.
+    pub interrupted: bool,
+    /// The pthread handle, also when it is joined or detached.
+    pub identity: AtomicUsize,
+    /// The pthread handle; 0 once joined or detached.
     pub handle: AtomicUsize,
     /// Signals to be handled at the next safe point, as bits.
     pub pending_signals: AtomicUsize,
@@ -143,6 +155,12 @@ pub fn count() -> u32 {
 /// The thread with this handle that has not been joined; null if there is none.
 pub fn by_handle(handle: usize) -> *mut Thread {
     let matches = |&thread: &*mut Thread| unsafe { (*thread).handle.load(Relaxed) == handle };
+    (0..count()).rev().map(by_number).find(matches).unwrap_or(core::ptr::null_mut())
+}
+
+/// The last thread that had this handle, even if it is detached or dead; null if none had.
+pub fn by_identity(handle: usize) -> *mut Thread {
+    let matches = |&thread: &*mut Thread| unsafe { (*thread).identity.load(Relaxed) == handle };
     (0..count()).rev().map(by_number).find(matches).unwrap_or(core::ptr::null_mut())
 }
 

@@ -1,11 +1,12 @@
 //! Threads: created, named, joined, ended.
 
 use crate::c::{self, Pointer};
-use crate::locks::c11;
+use crate::cancel;
+use crate::locks::{Deadline, c11};
 use crate::memory::Global;
 use crate::record::{flush, put_blob, put3};
 use crate::thread::{self, State, Thread, inside};
-use crate::token::{self, HOLDER, block, enter, is_on};
+use crate::token::{self, HOLDER, block_cancellable, enter, is_on};
 use crate::wire::{BLOB_THREAD_NAME, head, op};
 use crate::{real, stubs};
 use core::ffi::c_int;
@@ -56,8 +57,7 @@ unsafe extern "C" fn begin(start: Pointer) -> Pointer {
     this.inside = 1;
     thread::set_current(thread);
     token::first_turn(thread);
-    this.put_off = ROUNDS;
-    unsafe { c::pthread_setspecific(*KEY.get(), thread.cast()) };
+    expect_end(thread);
     this.inside = 0;
     if is_on() {
         // Like a return address, it is one beyond the place that is meant.
@@ -72,6 +72,16 @@ unsafe extern "C" fn begin(start: Pointer) -> Pointer {
             let function: Function = core::mem::transmute(function);
             function(argument)
         }
+    }
+}
+
+/// Makes sure that we learn of the end of the thread that runs this. Of the first thread that is known only if it ends
+/// before the program does.
+pub fn expect_end(thread: *mut Thread) {
+    let this = unsafe { &mut *thread };
+    if this.put_off == 0 && KEY_MADE.load(Acquire) {
+        this.put_off = ROUNDS;
+        unsafe { c::pthread_setspecific(*KEY.get(), thread.cast()) };
     }
 }
 
@@ -129,6 +139,7 @@ fn start(
         if result == 0 {
             unsafe {
                 (*thread).handle.store(made, Relaxed);
+                (*thread).identity.store(made, Relaxed);
                 *handle = made;
             }
             token::admit(thread);
@@ -158,13 +169,27 @@ unsafe extern "C" fn c11_create(handle: *mut usize, function: usize, argument: P
     }
 }
 
-/// Waits, within the token, until a thread has ended; null if it is none of ours or recording is off.
-fn await_end(joiner: *mut Thread, handle: usize) -> *mut Thread {
+/// How waiting for the end of a thread ended.
+enum Awaited {
+    /// With its end; null if it is none of ours or recording is off.
+    Ended(*mut Thread),
+    TimedOut,
+    /// Whoever waited is to be cancelled.
+    Interrupted,
+}
+
+/// Waits, within the token, until a thread has ended.
+fn await_end(joiner: *mut Thread, handle: usize, deadline: Deadline) -> Awaited {
     let thread = thread::by_handle(handle);
     while !thread.is_null() && is_on() && !unsafe { (*thread).is(State::Dead) } {
-        block(joiner, unsafe { (*thread).end_key() }, None);
+        if block_cancellable(joiner, unsafe { (*thread).end_key() }, deadline) {
+            return Awaited::TimedOut;
+        }
+        if unsafe { (*joiner).interrupted } {
+            return Awaited::Interrupted;
+        }
     }
-    thread
+    Awaited::Ended(thread)
 }
 
 unsafe extern "C" fn join(handle: usize, result: *mut Pointer, pc: usize) -> c_int {
@@ -173,11 +198,25 @@ unsafe extern "C" fn join(handle: usize, result: *mut Pointer, pc: usize) -> c_i
     if !enter(joiner) {
         return unsafe { really(handle, result) };
     }
-    inside(joiner, || {
-        let thread = await_end(joiner, handle);
-        let answer = token::lend(joiner, || unsafe { really(handle, result) });
-        joined(thread, answer, pc);
-        answer
+    wait_and_join(joiner, handle, result, None, pc)
+}
+
+fn wait_and_join(joiner: *mut Thread, handle: usize, result: *mut Pointer, deadline: Deadline, pc: usize) -> c_int {
+    cancel::point(joiner, pc);
+    let really = real!(pthread_join, fn(usize, *mut Pointer) -> c_int);
+    let answer = inside(joiner, || match await_end(joiner, handle, deadline) {
+        Awaited::Ended(thread) => {
+            let answer = token::lend(joiner, || unsafe { really(handle, result) });
+            joined(thread, answer, pc);
+            Some(answer)
+        }
+        Awaited::TimedOut => Some(c::ETIMEDOUT),
+        Awaited::Interrupted => None,
+    });
+    answer.unwrap_or_else(|| {
+        // It does not return from here.
+        cancel::point(joiner, pc);
+        unsafe { really(handle, result) }
     })
 }
 
@@ -213,22 +252,11 @@ unsafe extern "C" fn try_join(handle: usize, result: *mut Pointer, pc: usize) ->
 
 unsafe extern "C" fn timed_join(handle: usize, result: *mut Pointer, at: *const c::Timespec, pc: usize) -> c_int {
     let joiner = thread::current();
-    if !enter(joiner) {
+    if !enter(joiner) || thread::by_handle(handle).is_null() {
         let really = real!(pthread_timedjoin_np, fn(usize, *mut Pointer, *const c::Timespec) -> c_int);
         return unsafe { really(handle, result, at) };
     }
-    inside(joiner, || {
-        let thread = thread::by_handle(handle);
-        let deadline = Some((c::CLOCK_REALTIME, unsafe { *at }.to_nanoseconds()));
-        while !thread.is_null() && is_on() && !unsafe { (*thread).is(State::Dead) } {
-            if block(joiner, unsafe { (*thread).end_key() }, deadline) {
-                return c::ETIMEDOUT;
-            }
-        }
-        let answer = unsafe { real!(pthread_join, fn(usize, *mut Pointer) -> c_int)(handle, result) };
-        joined(thread, answer, pc);
-        answer
-    })
+    wait_and_join(joiner, handle, result, Some((c::CLOCK_REALTIME, unsafe { *at }.to_nanoseconds())), pc)
 }
 
 unsafe extern "C" fn c11_join(handle: usize, result: *mut c_int, pc: usize) -> c_int {

@@ -13,12 +13,12 @@ use crate::wire::{self, Segment, op};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
-/// Nobody holds the token.
-pub const NOBODY: usize = 0;
 /// Nothing is recorded: not yet, or no longer.
 pub const OFF: usize = 1;
 /// The watchdog looks whether it may take the token away.
 pub const TAKEN: usize = 2;
+/// Nobody holds the token. Not 0: that is what code in threads that we do not know takes itself for.
+pub const NOBODY: usize = 3;
 /// Added to the holder while it ignores events.
 pub const IGNORING: usize = 1 << 63;
 
@@ -85,6 +85,18 @@ pub fn give_up(why: &str) {
         thread.go.store(1, Release);
         futex_wake(&thread.go, 1, false);
     }
+}
+
+/// Ends recording if all threads have ended, so that the program can. Whether they have.
+pub fn end_with_last() -> bool {
+    SCHEDULER.lock();
+    let over = (0..thread::count()).all(|number| unsafe { (*thread::by_number(number)).is(State::Dead) });
+    if over {
+        ON.store(false, Release);
+        HOLDER.0.store(OFF, Release);
+    }
+    SCHEDULER.unlock();
+    over
 }
 
 pub fn is_on() -> bool {
@@ -304,8 +316,20 @@ pub fn yield_now(thread: *mut Thread) {
 
 /// Waits until `wake` is called for the key, or the deadline. True if it timed out.
 pub fn block(thread: *mut Thread, key: usize, deadline: Option<(c_int, u64)>) -> bool {
+    block_as(thread, key, deadline, false)
+}
+
+/// The same at a cancellation point: it also ends, as `interrupted`, when the thread is to be cancelled.
+pub fn block_cancellable(thread: *mut Thread, key: usize, deadline: Option<(c_int, u64)>) -> bool {
+    block_as(thread, key, deadline, true)
+}
+
+fn block_as(thread: *mut Thread, key: usize, deadline: Option<(c_int, u64)>, cancellable: bool) -> bool {
     let this = unsafe { &mut *thread };
     SCHEDULER.lock();
+    // A signal handler may block inside a call.
+    let outside = core::mem::replace(&mut this.cancellable, cancellable);
+    this.interrupted = false;
     this.key = key;
     this.timed = deadline.is_some();
     this.timed_out = false;
@@ -322,7 +346,30 @@ pub fn block(thread: *mut Thread, key: usize, deadline: Option<(c_int, u64)>) ->
         lists().blocked.retain(|&t| t != thread);
         SCHEDULER.unlock();
     }
+    this.cancellable = outside;
     this.timed_out
+}
+
+/// Wakes a thread that is to be cancelled, if it is blocked where it can be.
+pub fn interrupt(thread: *mut Thread) {
+    SCHEDULER.lock();
+    let this = unsafe { &mut *thread };
+    if this.is(State::Blocked) && this.cancellable && !this.cancel_disabled {
+        this.interrupted = true;
+        lists().blocked.retain(|&t| t != thread);
+        make_runnable(thread);
+    }
+    SCHEDULER.unlock();
+}
+
+/// Does something about a thread that cannot end meanwhile.
+pub fn if_alive(thread: *mut Thread, work: impl FnOnce(&Thread)) {
+    SCHEDULER.lock();
+    let this = unsafe { &*thread };
+    if !this.is(State::Dead) && this.kernel.load(Relaxed) != 0 {
+        work(this);
+    }
+    SCHEDULER.unlock();
 }
 
 /// Makes up to `most` threads that wait for the key runnable; `notify` is what they were woken by. How many there were.

@@ -1,11 +1,12 @@
 //! Condition variables, semaphores and barriers.
 
 use crate::c::{self, CLOCK_MONOTONIC, CLOCK_REALTIME, EAGAIN, Pointer, Timespec};
+use crate::cancel;
 use crate::locks::{Deadline, c11, contend, give_mutex, take_mutex};
 use crate::memory::Global;
 use crate::record::put3;
 use crate::thread::{self, inside};
-use crate::token::{block, enter, is_on, next_notify, step, wake};
+use crate::token::{block, block_cancellable, enter, is_on, next_notify, step, wake};
 use crate::wire::{head, op};
 use crate::{real, stubs};
 use core::ffi::{c_int, c_uint};
@@ -21,7 +22,9 @@ fn wait(condition: Pointer, mutex: Pointer, deadline: Deadline, pc: usize) -> Op
     if !enter(thread) {
         return None;
     }
-    Some(inside(thread, || {
+    cancel::point(thread, pc);
+    let mut interrupted = false;
+    let result = inside(thread, || {
         record(op::WAIT_BEGIN, pc, condition, mutex as u64);
         let result = give_mutex(mutex);
         if result != 0 {
@@ -29,7 +32,8 @@ fn wait(condition: Pointer, mutex: Pointer, deadline: Deadline, pc: usize) -> Op
             record(op::WAIT_END, pc, condition, mutex as u64);
             return result;
         }
-        let timed_out = block(thread, condition as usize, deadline);
+        let timed_out = block_cancellable(thread, condition as usize, deadline);
+        interrupted = unsafe { (*thread).interrupted } || !is_on();
         let notify = unsafe { (*thread).notified_by };
         if !is_on() {
             // As if woken for no reason.
@@ -43,7 +47,11 @@ fn wait(condition: Pointer, mutex: Pointer, deadline: Deadline, pc: usize) -> Op
             (0, true) => c::ETIMEDOUT,
             (result, _) => result,
         }
-    }))
+    });
+    if interrupted {
+        cancel::point(thread, pc);
+    }
+    Some(result)
 }
 
 unsafe extern "C" fn cond_wait(condition: Pointer, mutex: Pointer, pc: usize) -> c_int {
@@ -141,15 +149,20 @@ fn sem_take(semaphore: Pointer, deadline: Deadline, pc: usize) -> Option<c_int> 
         0 => 0,
         _ => c::errno(),
     };
-    Some(inside(thread, || {
-        let result = contend(thread, semaphore as usize, deadline, EAGAIN, attempt, really);
+    cancel::point(thread, pc);
+    let result = inside(thread, || {
+        let result = contend(thread, semaphore as usize, deadline, true, EAGAIN, attempt, really);
         if result == 0 {
             record(op::SEM_WAIT, pc, semaphore, count_of(semaphore) + 1);
             return 0;
         }
         c::set_errno(result);
         -1
-    }))
+    });
+    if result != 0 && c::errno() == c::EINTR {
+        cancel::point(thread, pc);
+    }
+    Some(result)
 }
 
 unsafe extern "C" fn semaphore_wait(semaphore: Pointer, pc: usize) -> c_int {

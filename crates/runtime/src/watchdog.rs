@@ -102,16 +102,18 @@ pub unsafe extern "C" fn watch(_: Pointer) -> Pointer {
     loop {
         let pause = c::Timespec::from_nanoseconds(header().watchdog as u64 * 1_000_000);
         unsafe { system(number::NANOSLEEP, [&pause as *const _ as usize, 0, 0, 0, 0, 0]) };
-        if !token::is_on() {
+        // The program ends with its last thread, and this is one, too.
+        if !token::is_on() || token::end_with_last() {
             return core::ptr::null_mut();
         }
+        crate::cancel::interrupt_calls();
         let holder = HOLDER.0.load(Acquire);
         idle = if holder == NOBODY { idle + 1 } else { 0 };
         if idle == 5 {
             idle = 0;
             token::retry_locks();
         }
-        if holder <= TAKEN || holder & token::IGNORING != 0 {
+        if holder <= NOBODY || holder & token::IGNORING != 0 {
             continue;
         }
         let thread = holder as *mut Thread;

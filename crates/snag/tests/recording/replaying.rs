@@ -64,6 +64,20 @@ fn every_recording_of_the_examples_is_repeated_twenty_times_of_twenty() {
     }
 }
 
+/// Found records of cancellation at addresses that depended on the schedule.
+#[test]
+fn cancellation_is_repeated() {
+    let folder = Folder::new("cancellation");
+    let flags = ["-g", "-w", "-O1", "-fsanitize=thread"];
+    compile("gcc", &flags, &crate::sturdy::program("cancel.c"), &folder.path("program"));
+    for seed in ["1", "2", "3"] {
+        let record = ["record", "-o", "run.snag", "--seed", seed, "--quantum", "3", "--", "./program"];
+        assert_eq!(snag(&folder, &record).status.code(), Some(0), "seed {seed}");
+        let repeated = snag(&folder, &["replay", "run.snag"]);
+        assert!(text(&repeated).contains("repeated: all"), "seed {seed}: {}", text(&repeated));
+    }
+}
+
 #[test]
 fn who_comes_first_in_a_race_can_be_seen_in_the_output() {
     let folder = Folder::new("many");

@@ -56,3 +56,13 @@ fn atomics_of_sixteen_bytes() {
     is_free_of_races("gcc", &["-O1", "-mcx16", "-latomic"], "wide_atomics.c", "200 200\n5\n", 1..6);
     is_free_of_races("clang", &["-O1", "-mcx16"], "wide_atomics.c", "200 200\n5\n", 6..11);
 }
+
+/// Found a first thread whose end nobody noticed, so that all others waited for it, and a program that did not end with its
+/// last thread.
+#[test]
+fn threads_that_are_cancelled_wherever_they_are() {
+    let says = "14 cleaned up, 1 destroyed, 1 done\n";
+    is_free_of_races("gcc", &["-O1"], "cancel.c", says, 1..16);
+    is_free_of_races("clang", &["-O2"], "cancel.c", says, 16..21);
+    is_free_of_races("g++", &["-O1"], "cancel.cpp", "5 destroyed, 1 caught\n", 1..11);
+}
