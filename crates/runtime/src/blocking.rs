@@ -183,6 +183,21 @@ macro_rules! stub {
     };
 }
 
+/// The pieces of a `struct msghdr`.
+fn message(message: Pointer, total: isize, each: fn(Pointer, usize)) {
+    let words = message as *const usize;
+    let (pieces, count) = unsafe { (*words.add(2), *words.add(3)) };
+    vector(pieces as Pointer, count as c_int, total, each);
+}
+
+/// Sets of descriptors below `limit`, which the kernel has written.
+fn sets(limit: c_int, answer: c_int, sets: [Pointer; 3]) {
+    if answer >= 0 {
+        let bytes = (limit.max(0) as usize).div_ceil(64) * 8;
+        sets.into_iter().for_each(|set| writes(set, bytes));
+    }
+}
+
 fn length(count: isize) -> usize {
     count.max(0) as usize
 }
@@ -197,7 +212,19 @@ calls! {
     recv "r8" (fd: c_int, to: Pointer, n: usize, f: c_int) -> isize; (); |r| { takes(fd); writes(to, length(*r)) };
     recvfrom stack (fd: c_int, to: Pointer, n: usize, f: c_int, a: Pointer, l: Pointer) -> isize; ();
         |r| { takes(fd); writes(to, length(*r)) };
-    recvmsg "rcx" (fd: c_int, m: Pointer, f: c_int) -> isize; (); |_r| takes(fd);
+    recvmsg "rcx" (fd: c_int, m: Pointer, f: c_int) -> isize; (); |r| { takes(fd); message(m, *r, writes) };
+    __recv_chk "r9" (fd: c_int, to: Pointer, n: usize, m: usize, f: c_int) -> isize; ();
+        |r| { takes(fd); writes(to, length(*r)) };
+    __pread_chk "r9" (fd: c_int, to: Pointer, n: usize, at: i64, m: usize) -> isize; ();
+        |r| { takes(fd); writes(to, length(*r)) };
+    __pread64_chk "r9" (fd: c_int, to: Pointer, n: usize, at: i64, m: usize) -> isize; ();
+        |r| { takes(fd); writes(to, length(*r)) };
+    preadv "r8" (fd: c_int, to: Pointer, n: c_int, at: i64) -> isize; (); |r| { takes(fd); vector(to, n, *r, writes) };
+    preadv64 "r8" (fd: c_int, to: Pointer, n: c_int, at: i64) -> isize; (); |r| { takes(fd); vector(to, n, *r, writes) };
+    pwritev "r8" (fd: c_int, from: Pointer, n: c_int, at: i64) -> isize;
+        { vector(from, n, isize::MAX, reads); gives(fd) }; |_r| ();
+    pwritev64 "r8" (fd: c_int, from: Pointer, n: c_int, at: i64) -> isize;
+        { vector(from, n, isize::MAX, reads); gives(fd) }; |_r| ();
     write "rcx" (fd: c_int, from: Pointer, n: usize) -> isize; { reads(from, n); gives(fd) }; |_r| ();
     pwrite "r8" (fd: c_int, from: Pointer, n: usize, at: i64) -> isize; { reads(from, n); gives(fd) }; |_r| ();
     pwrite64 "r8" (fd: c_int, from: Pointer, n: usize, at: i64) -> isize; { reads(from, n); gives(fd) }; |_r| ();
@@ -205,14 +232,16 @@ calls! {
     send "r8" (fd: c_int, from: Pointer, n: usize, f: c_int) -> isize; { reads(from, n); gives(fd) }; |_r| ();
     sendto stack (fd: c_int, from: Pointer, n: usize, f: c_int, a: Pointer, l: c_uint) -> isize;
         { reads(from, n); gives(fd) }; |_r| ();
-    sendmsg "rcx" (fd: c_int, m: Pointer, f: c_int) -> isize; gives(fd); |_r| ();
+    sendmsg "rcx" (fd: c_int, m: Pointer, f: c_int) -> isize; { message(m, isize::MAX, reads); gives(fd) }; |_r| ();
     accept "rcx" (fd: c_int, a: Pointer, l: Pointer) -> c_int; (); |r| { set_object(*r, SOCKETS); takes(*r) };
     accept4 "r8" (fd: c_int, a: Pointer, l: Pointer, f: c_int) -> c_int; (); |r| { set_object(*r, SOCKETS); takes(*r) };
     connect "rcx" (fd: c_int, a: Pointer, l: c_uint) -> c_int; gives(fd); |_r| ();
     poll "rcx" (f: Pointer, n: c_ulong, t: c_int) -> c_int; (); |_r| writes(f, n as usize * 8);
     ppoll "r8" (f: Pointer, n: c_ulong, t: Pointer, s: Pointer) -> c_int; (); |_r| writes(f, n as usize * 8);
-    select "r9" (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer) -> c_int; (); |_r| ();
-    pselect stack (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer, s: Pointer) -> c_int; (); |_r| ();
+    __poll_chk "r8" (f: Pointer, n: c_ulong, t: c_int, m: usize) -> c_int; (); |_r| writes(f, n as usize * 8);
+    select "r9" (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer) -> c_int; (); |a| sets(n, *a, [r, w, e]);
+    pselect stack (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer, s: Pointer) -> c_int; ();
+        |a| sets(n, *a, [r, w, e]);
     epoll_wait "r8" (fd: c_int, to: Pointer, n: c_int, t: c_int) -> c_int; ();
         |r| { takes(fd); writes(to, 12 * (*r).max(0) as usize) };
     epoll_pwait "r9" (fd: c_int, to: Pointer, n: c_int, t: c_int, s: Pointer) -> c_int; ();
@@ -234,6 +263,10 @@ calls! {
     fdatasync "rsi" (fd: c_int) -> c_int; (); |_r| ();
     fgets "rcx" (to: Pointer, n: c_int, f: Pointer) -> Pointer; ();
         |r| if !r.is_null() { writes(to, unsafe { text_length(to) } + 1) };
+    __fgets_chk "r8" (to: Pointer, m: usize, n: c_int, f: Pointer) -> Pointer; ();
+        |r| if !r.is_null() { writes(to, unsafe { text_length(to) } + 1) };
+    __fread_chk "r9" (to: Pointer, m: usize, s: usize, n: usize, f: Pointer) -> usize; ();
+        |r| writes(to, s.saturating_mul(*r));
     fread "r8" (to: Pointer, s: usize, n: usize, f: Pointer) -> usize; (); |r| writes(to, s.saturating_mul(*r));
     getline "rcx" (p: *mut Pointer, n: *mut usize, f: Pointer) -> isize; (); |r| writes(unsafe { *p }, length(*r));
     getc "rsi" (f: Pointer) -> c_int; (); |_r| ();

@@ -140,6 +140,10 @@ pub fn dispatch() {
             unsafe { (*thread).timed_out = true };
             lists().blocked.retain(|&t| t != thread);
             return give(thread);
+        } else if state == State::Blocked as u32 && unsafe { (*thread).retries } {
+            // As it was recorded, it looks again.
+            lists().blocked.retain(|&t| t != thread);
+            return give(thread);
         } else if state == State::External as u32 {
             // It comes back by itself.
             return HOLDER.0.store(NOBODY, Release);

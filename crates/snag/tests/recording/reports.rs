@@ -40,7 +40,11 @@ fn what_a_system_call_writes_is_written_where_it_was_called() {
     let output = snag(&folder, &["run", "--", "./program"]);
     let report = text(&output);
     assert_eq!(output.status.code(), Some(1), "{report}{}", complaint(&output));
-    let headline = report.lines().find(|line| line.contains("data race on shared: ")).expect("a race");
-    assert!(headline.contains("piped.c:8") && headline.contains("piped.c:13"), "{headline}");
+    for (variable, call, write) in [("shared", 9, 18), ("received[0]", 10, 19), ("received[1]", 13, 20)] {
+        let headline = format!("data race on {variable}: ");
+        let headline = report.lines().find(|line| line.contains(&headline)).expect(&report);
+        assert!(headline.contains(&format!("piped.c:{call}:")), "{headline}");
+        assert!(headline.contains(&format!("piped.c:{write}:")), "{headline}");
+    }
     assert!(report.contains("receive at "), "{report}");
 }
