@@ -151,7 +151,6 @@ pub fn set_errno(error: c_int) {
 
 /// A function of the C library that one of ours stands before, or that we need: its name, with a zero byte, and its address
 /// once that is known.
-#[repr(C)]
 pub struct Real {
     pub name: &'static str,
     pub found: AtomicUsize,
@@ -160,9 +159,9 @@ pub struct Real {
 unsafe extern "C" {
     // The linker's names for the beginning and the end of the section in which they all are.
     #[link_name = "__start_snag_real"]
-    static FIRST: Real;
+    static FIRST: u8;
     #[link_name = "__stop_snag_real"]
-    static END: Real;
+    static END: u8;
 }
 
 impl Real {
@@ -189,7 +188,7 @@ impl Real {
 /// Looks all of them up while nothing runs yet: later on it could mean to wait for a lock of the dynamic linker in the middle
 /// of an operation. What is not there may come with a library, or is never called.
 pub fn look_up_all() {
-    let (mut at, end) = (&raw const FIRST, &raw const END);
+    let (mut at, end): (*const Real, _) = ((&raw const FIRST).cast(), (&raw const END).cast());
     while at < end {
         let real = unsafe { &*at };
         let address = unsafe { dlsym(RTLD_NEXT, real.name.as_ptr()) } as usize;
