@@ -26,6 +26,7 @@ impl Timespec {
 
 unsafe extern "C" {
     pub fn dlsym(handle: Pointer, name: *const u8) -> Pointer;
+    fn dlerror() -> *const u8;
     pub fn __errno_location() -> *mut c_int;
     pub fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int;
     pub fn pthread_self() -> usize;
@@ -195,6 +196,8 @@ pub fn look_up_all() {
         real.found.store(address, Relaxed);
         at = unsafe { at.add(1) };
     }
+    // The program is not to find our failures.
+    unsafe { dlerror() };
 }
 
 /// The function of the C library that one of ours stands before.
