@@ -51,11 +51,18 @@ struct Waiting {
 #[derive(Clone, Default)]
 pub struct Agenda {
     sides: [Waiting; 2],
+    /// Those that were put away since the last question. Mostly there is no next one, so they are filed when it comes.
+    unfiled: Vec<(Pair, Until)>,
 }
 
 impl Agenda {
     /// Puts a pair away.
-    pub fn add(&mut self, pair: Pair, until: Until, histories: [&History; 2]) {
+    #[inline]
+    pub fn add(&mut self, pair: Pair, until: Until) {
+        self.unfiled.push((pair, until));
+    }
+
+    fn file(&mut self, pair: Pair, until: Until, histories: [&History; 2]) {
         match until {
             Until::Reaches(side, place) => self.sides[side as usize].by_place.push(Reverse((place, pair))),
             Until::Touches(side, lock, from) => {
@@ -87,12 +94,15 @@ impl Agenda {
             let locks: usize = side.by_lock.iter().map(|pairs| 24 + 12 * pairs.capacity()).sum();
             12 * side.by_place.capacity() + ranges + locks
         };
-        self.sides.iter().map(of_side).sum()
+        self.sides.iter().map(of_side).sum::<usize>() + self.unfiled.capacity() * size_of::<(Pair, Until)>()
     }
 
     /// Takes out what a target wakes: pairs to look at in the ordinary way, and pairs that are behind it in
     /// one thread, where all ways on have to be followed.
     pub fn wake(&mut self, target: Pair, histories: [&History; 2], woken: &mut Vec<Pair>, inner: &mut Vec<Pair>) {
+        for (pair, until) in std::mem::take(&mut self.unfiled) {
+            self.file(pair, until, histories);
+        }
         for ((waiting, place), history) in self.sides.iter_mut().zip(target).zip(histories) {
             waiting.look(history);
             while let Some(&Reverse((from, pair))) = waiting.by_place.peek()

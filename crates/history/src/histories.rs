@@ -3,9 +3,11 @@
 //! A *place* of a thread is the number of the step it takes next; whatever the thread does between two
 //! steps happens at the place of the later one. Re-entrant acquires are no steps.
 
-use crate::sets::{Mode, SetId};
+use crate::sets::{Mode, SetId, Sets};
+use crate::steps::Steps;
 use snag_trace::{EventId, LockId};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The number of the step that a thread takes next.
@@ -42,6 +44,12 @@ impl Step {
     pub fn is_lock(&self) -> bool {
         self.to > self.from
     }
+
+    /// Whether it cannot be taken while another thread holds these.
+    #[inline]
+    pub fn waits_for(&self, sets: &Sets, held: SetId) -> bool {
+        self.is_lock() && self.to.excludes(sets.mode(held, self.lock))
+    }
 }
 
 /// The history of one thread. The oldest steps may have been dropped.
@@ -50,27 +58,24 @@ impl Step {
 /// found by its event, and the steps on each lock are listed when a search asks for them.
 #[derive(Clone, Debug)]
 pub struct History {
-    /// Number of the first step that is still here.
-    base: Place,
-    steps: VecDeque<Step>,
+    steps: Steps,
     /// Event of the last step that was dropped, and the locks held after it.
     dropped: Option<(EventId, SetId)>,
     /// The stamps of the thread, each from an event on; the first one from the beginning.
     stamps: Vec<(EventId, Stamp)>,
-    /// By lock the steps on it, of those before `listed`.
+    /// By lock the steps on it, of those that are listed.
     touches: Vec<VecDeque<Place>>,
-    listed: Place,
+    listed: Range<Place>,
 }
 
 impl Default for History {
     fn default() -> History {
         History {
-            base: 0,
-            steps: VecDeque::new(),
+            steps: Steps::default(),
             dropped: None,
             stamps: vec![(EventId(0), [].into())],
             touches: Vec::new(),
-            listed: 0,
+            listed: 0..0,
         }
     }
 }
@@ -79,26 +84,31 @@ impl History {
     /// The place behind the last step.
     #[inline]
     pub fn end(&self) -> Place {
-        self.base + self.steps.len() as Place
+        self.steps.end()
     }
 
     /// The first place that is still here.
     pub fn base(&self) -> Place {
-        self.base
+        self.steps.base()
     }
 
     /// The step taken at a place.
     #[inline]
     pub fn step(&self, place: Place) -> &Step {
-        &self.steps[(place - self.base) as usize]
+        self.steps.get(place)
+    }
+
+    /// The steps from a place to another, which is not included.
+    pub fn range(&self, from: Place, to: Place) -> impl Iterator<Item = &Step> {
+        (from..to).map(|place| self.step(place))
     }
 
     /// The locks held at a place.
     #[inline]
     pub fn held(&self, place: Place) -> SetId {
-        match place.checked_sub(self.base + 1) {
-            Some(before) => self.steps[before as usize].after,
-            None => self.dropped.map_or(SetId::EMPTY, |dropped| dropped.1),
+        match place.checked_sub(1) {
+            Some(before) if before >= self.base() => self.step(before).after,
+            _ => self.dropped.map_or(SetId::EMPTY, |dropped| dropped.1),
         }
     }
 
@@ -131,30 +141,52 @@ impl History {
         if self.dropped.is_some_and(|dropped| dropped.0 >= event) {
             return None;
         }
-        Some(self.base + self.steps.partition_point(|step| step.event < event) as Place)
+        // What is asked for is mostly near the end.
+        match self.end().checked_sub(1) {
+            Some(last) if last >= self.base() && self.step(last).event >= event => {
+                Some(self.steps.partition_point(|step| step.event < event))
+            }
+            _ => Some(self.end()),
+        }
     }
 
     /// Adds a step.
     #[inline]
     pub fn push(&mut self, step: Step) {
-        self.steps.push_back(step);
+        self.steps.push(step);
     }
 
-    /// Lists the steps that were pushed since by their locks: [`History::next_touch`] and [`History::next_unlock`] know of them
-    /// from now on.
-    pub fn list(&mut self) {
-        for place in self.listed.max(self.base)..self.end() {
-            let lock = self.step(place).lock.index();
-            if self.touches.len() <= lock {
-                self.touches.resize(lock + 1, VecDeque::new());
-            }
-            self.touches[lock].push_back(place);
+    /// Lists the steps from a place on by their locks, and those that were pushed since: [`History::next_touch`] and
+    /// [`History::next_unlock`] know of them from now on.
+    pub fn list(&mut self, from: Place) {
+        let (from, end) = (from.max(self.base()), self.end());
+        if self.listed.is_empty() {
+            self.listed = from..from;
         }
-        self.listed = self.end();
+        for place in (from..self.listed.start).rev() {
+            self.touches_of(place).push_front(place);
+        }
+        for place in self.listed.end..end {
+            self.touches_of(place).push_back(place);
+        }
+        self.listed = self.listed.start.min(from)..end;
+    }
+
+    fn is_listed(&self, from: Place) -> bool {
+        from >= self.end() || self.listed.start <= from && self.listed.end == self.end()
+    }
+
+    fn touches_of(&mut self, place: Place) -> &mut VecDeque<Place> {
+        let lock = self.step(place).lock.index();
+        if self.touches.len() <= lock {
+            self.touches.resize(lock + 1, VecDeque::new());
+        }
+        &mut self.touches[lock]
     }
 
     /// The first step on a lock at a place or later.
     pub fn next_touch(&self, lock: LockId, from: Place) -> Option<Place> {
+        debug_assert!(self.is_listed(from));
         let touches = self.touches.get(lock.index())?;
         // What is asked for is mostly near the end.
         match touches.back() {
@@ -165,6 +197,7 @@ impl History {
 
     /// The first step at a place or later that gives a lock up, or takes less of it.
     pub fn next_unlock(&self, lock: LockId, from: Place) -> Option<Place> {
+        debug_assert!(self.is_listed(from));
         let touches = self.touches.get(lock.index())?;
         let first = touches.partition_point(|&place| place < from);
         touches.range(first..).copied().find(|&place| !self.step(place).is_lock())
@@ -174,19 +207,19 @@ impl History {
     pub fn memory(&self) -> usize {
         let touches: usize = self.touches.iter().map(|touches| 32 + 4 * touches.capacity()).sum();
         let stamps: usize = self.stamps.iter().map(|stamp| 40 + 4 * stamp.1.len()).sum();
-        self.steps.capacity() * size_of::<Step>() + touches + stamps
+        self.steps.memory() + touches + stamps
     }
 
     /// Forgets the steps before a place.
     pub fn drop_before(&mut self, place: Place) {
-        while self.base < place
-            && let Some(step) = self.steps.pop_front()
-        {
-            if self.base < self.listed {
+        while self.base() < place {
+            let at = self.base();
+            let Some(step) = self.steps.pop() else { break };
+            if self.listed.contains(&at) {
                 self.touches[step.lock.index()].pop_front();
+                self.listed.start = at + 1;
             }
             self.dropped = Some((step.event, step.after));
-            self.base += 1;
         }
     }
 

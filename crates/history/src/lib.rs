@@ -9,10 +9,13 @@ pub mod agenda;
 pub mod histories;
 pub mod memory;
 pub mod observer;
+pub mod quick;
 pub mod races;
 pub mod reach;
 pub mod search;
 pub mod sets;
+pub mod steps;
+pub mod visited;
 pub mod waits;
 
 pub use observer::{Observer, Strategy};

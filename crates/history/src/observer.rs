@@ -36,6 +36,8 @@ pub struct Thread {
     holds: Vec<(LockId, u32, u32)>,
     /// Waits that have begun.
     waits: Vec<Wait>,
+    /// 1 + its last event that others may know of: no stamp of theirs knows more.
+    told: u32,
 }
 
 /// A wait that has begun and not ended.
@@ -59,6 +61,7 @@ impl Default for Thread {
             set: SetId::EMPTY,
             holds: Vec::new(),
             waits: Vec::new(),
+            told: 0,
         }
     }
 }
@@ -77,6 +80,12 @@ impl Thread {
     /// The locks it holds: how often exclusively, and how often for reading.
     pub fn holds(&self) -> &[(LockId, u32, u32)] {
         &self.holds
+    }
+
+    /// Whether no other thread knows of any of its events from one on.
+    #[inline]
+    pub fn keeps_to_itself_from(&self, event: EventId) -> bool {
+        self.told <= event.0
     }
 
     /// What it waits for.
@@ -203,9 +212,9 @@ impl Observer {
         }
     }
 
-    /// Has the steps of a thread listed by their locks, as searches need them.
-    pub fn list_steps(&mut self, thread: ThreadId) {
-        self.threads[thread.index()].history.list();
+    /// Has the steps of a thread from a place on listed by their locks, as searches need them.
+    pub fn list_steps(&mut self, thread: ThreadId, from: Place) {
+        self.threads[thread.index()].history.list(from);
     }
 
     /// All threads met so far.
@@ -334,6 +343,7 @@ impl Observer {
                 self.take_snapshot(number);
                 let mut last = self.threads[child.index()].stamp.to_vec();
                 set(&mut last, child, number.0);
+                self.threads[child.index()].told = number.0;
                 self.threads[at].learn(number, &last);
             }
             Op::BarrierEnter => self.enter(number, event, tables),
@@ -349,13 +359,15 @@ impl Observer {
             _ => {}
         }
         if let Some(missing) = &mut self.missing {
-            missing.after(&self.threads[at], number, event);
+            missing.after(&mut self.threads[at], number, event);
         }
     }
 
     /// What those know who know of an event.
-    fn published(&self, thread: ThreadId, event: EventId) -> Vec<u32> {
-        let mut row = self.threads[thread.index()].stamp.to_vec();
+    fn published(&mut self, thread: ThreadId, event: EventId) -> Vec<u32> {
+        let state = &mut self.threads[thread.index()];
+        state.told = event.0 + 1;
+        let mut row = state.stamp.to_vec();
         set(&mut row, thread, event.0 + 1);
         row
     }
@@ -488,8 +500,9 @@ impl Missing {
         }
     }
 
-    fn after(&mut self, thread: &Thread, number: EventId, event: &Event) {
+    fn after(&mut self, thread: &mut Thread, number: EventId, event: &Event) {
         if let Some(known) = self.known_after.get_mut(&number) {
+            thread.told = number.0 + 1;
             let mut row = thread.stamp.to_vec();
             set(&mut row, event.thread, number.0 + 1);
             *known = Some(row);

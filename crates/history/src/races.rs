@@ -54,6 +54,8 @@ pub struct Settings {
     pub final_at_once: bool,
     /// For each access at most so many accesses of each group are asked about in vain.
     pub patience: usize,
+    /// Questions that need no search are not put to one.
+    pub shortcuts: bool,
 }
 
 impl Settings {
@@ -61,7 +63,7 @@ impl Settings {
     pub fn of(strategy: Strategy) -> Settings {
         let depth = Depth::Search { incremental: true };
         let patience = if strategy == Strategy::Two { 16 } else { 64 };
-        Settings { strategy, depth, all_pairs: false, pairs: 1_000_000, final_at_once: true, patience }
+        Settings { strategy, depth, all_pairs: false, pairs: 1_000_000, final_at_once: true, patience, shortcuts: true }
     }
 }
 
@@ -93,8 +95,9 @@ impl Races {
     /// Before anything happens.
     pub fn new(observer: Observer, settings: Settings) -> Races {
         let incremental = settings.depth != Depth::Search { incremental: false };
+        let reach = Reach::new(observer, settings.strategy, incremental);
         Races {
-            reach: Reach::new(observer, settings.strategy, incremental),
+            reach: if settings.shortcuts { reach } else { reach.without_shortcuts() },
             settings,
             cells: Vec::new(),
             segments: Vec::new(),

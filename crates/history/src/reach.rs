@@ -12,6 +12,7 @@
 use crate::agenda::{Pair, Side};
 use crate::histories::{Place, known};
 use crate::observer::{Observer, Strategy};
+use crate::quick;
 use crate::search::{Others, Search, Statistics, View};
 use crate::sets::{Mode, SetId};
 use snag_schedule::Schedule;
@@ -56,6 +57,8 @@ type From = (Pair, EventId);
 struct Kept {
     from: From,
     others: Option<Others>,
+    /// No third thread bars a step before these places.
+    free_until: Pair,
     search: Search,
     /// Deadlocks of the search that were handed out.
     reported: usize,
@@ -78,6 +81,7 @@ pub struct Reach {
     pub observer: Observer,
     strategy: Strategy,
     incremental: bool,
+    shortcuts: bool,
     stride: u32,
     questions: u64,
     /// By threads, the smaller first; the latest search last.
@@ -91,13 +95,18 @@ impl Reach {
     /// For an observer of the same strategy. Without incrementality every search starts anew.
     pub fn new(observer: Observer, strategy: Strategy, incremental: bool) -> Reach {
         let (kept, done, standoffs) = (HashMap::new(), Statistics::default(), Vec::new());
-        Reach { observer, strategy, incremental, stride: STRIDE, questions: 0, kept, done, standoffs }
+        Reach { observer, strategy, incremental, shortcuts: true, stride: STRIDE, questions: 0, kept, done, standoffs }
     }
 
     /// Looks for starts before marks that are at least so many events apart, a power of two.
     pub fn with_stride(self, stride: u32) -> Reach {
         debug_assert!(stride.is_power_of_two());
         Reach { stride, ..self }
+    }
+
+    /// Puts every question to a search, as the paper does, also those that need none.
+    pub fn without_shortcuts(self) -> Reach {
+        Reach { shortcuts: false, ..self }
     }
 
     /// The next event of a thread, and where the thread is.
@@ -119,37 +128,34 @@ impl Reach {
     /// Whether the threads of two events that pass the basic checks can be there at the same time.
     pub fn reaches(&mut self, a: &At, b: &At) -> bool {
         let [a, b] = if a.thread < b.thread { [a, b] } else { [b, a] };
-        let threads = [a.thread, b.thread];
         self.questions += 1;
-        if self.gets_there_alone(a, b) {
+        if self.shortcuts && self.needs_no_search(a, b) {
             self.done.queries += 1;
             self.done.reachable += 1;
             return true;
         }
         let Some((from, target)) = self.from(a, b) else { return false };
-        threads.iter().for_each(|&thread| self.observer.list_steps(thread));
-        let kept = self.kept.entry(threads).or_default();
-        let at = match kept.iter().position(|kept| kept.from == from).filter(|_| self.incremental) {
-            Some(at) => at,
-            None => {
-                if kept.len() == KEPT || !self.incremental {
-                    // The one that was not used for the longest time makes room.
-                    let oldest = (0..kept.len()).min_by_key(|&at| kept[at].used);
-                    if let Some(oldest) = oldest {
-                        self.done += kept.swap_remove(oldest).search.statistics();
-                    }
-                }
-                let others = (self.strategy == Strategy::Two).then(|| others(&self.observer, from.1, threads));
-                kept.push(Kept { from, others, search: Search::new(from.0), reported: 0, used: 0 });
-                kept.len() - 1
-            }
-        };
-        let Kept { others, search, reported, used, .. } = &mut kept[at];
-        *used = self.questions;
-        let view = view(&self.observer, threads, others.as_ref());
+        let threads = [a.thread, b.thread];
+        let at = self.kept_from(from, threads);
+        let kept = &mut self.kept.get_mut(&threads).expect("it was just made")[at];
+        kept.used = self.questions;
+        let view = view_of(&self.observer, threads, kept.others.as_ref());
         let barred = [a, b].iter().any(|at| view.waits_for_others(self.observer.thread(at.thread).stamp_of(at.event)));
-        let reached = !barred && search.reaches(&view, target);
-        for &deadlock in &search.deadlocks()[*reported..] {
+        // Every way leads through all steps of both threads: if one of them is barred there is nothing to search for.
+        if barred || self.shortcuts && view.is_barred_before(target, &mut kept.free_until) {
+            self.done.queries += 1;
+            return false;
+        }
+        for side in [0, 1] {
+            self.observer.list_steps(threads[side], from.0[side]);
+        }
+        let mut view = view_of(&self.observer, threads, kept.others.as_ref());
+        if self.shortcuts {
+            // None of them is, so the search need not look.
+            view.others = None;
+        }
+        let reached = kept.search.reaches(&view, target);
+        for &deadlock in &kept.search.deadlocks()[kept.reported..] {
             let locks = [0, 1].map(|side| view.histories[side].step(deadlock[side]).lock);
             let steps = [0, 1].map(|side| {
                 let (history, place) = (view.histories[side], deadlock[side]);
@@ -157,35 +163,40 @@ impl Reach {
             });
             self.standoffs.push(Standoff { steps, locks, from });
         }
-        *reported = search.deadlocks().len();
+        kept.reported = kept.search.deadlocks().len();
         reached
     }
 
-    /// Whether the thread of the later event gets there if that of the earlier one, and under strategy II all others, stay where
-    /// they were before the earlier one. No search is needed to tell if it takes no lock on its way that one of them has.
-    fn gets_there_alone(&mut self, a: &At, b: &At) -> bool {
+    /// The number of the search from a start, which is made if there is none or none is to be used again.
+    fn kept_from(&mut self, from: From, threads: [ThreadId; 2]) -> usize {
+        let kept = self.kept.entry(threads).or_default();
+        if let Some(at) = kept.iter().position(|kept| kept.from == from).filter(|_| self.incremental) {
+            return at;
+        }
+        if kept.len() == KEPT || !self.incremental {
+            // The one that was not used for the longest time makes room.
+            let oldest = (0..kept.len()).min_by_key(|&at| kept[at].used);
+            if let Some(oldest) = oldest {
+                self.done += kept.swap_remove(oldest).search.statistics();
+            }
+        }
+        let others = (self.strategy == Strategy::Two).then(|| others(&self.observer, from.1, threads));
+        let search = Search::new(from.0);
+        kept.push(Kept { from, others, free_until: from.0, search, reported: 0, used: 0 });
+        kept.len() - 1
+    }
+
+    /// Whether an order that needs no search leads to both events.
+    fn needs_no_search(&mut self, a: &At, b: &At) -> bool {
         let [first, second] = if a.event < b.event { [a, b] } else { [b, a] };
-        if self.strategy == Strategy::One && first.set == SetId::EMPTY {
+        if quick::held_back(&self.observer, self.strategy, [first, second], None) {
             return true;
         }
-        self.observer.list_steps(second.thread);
-        let (threads, sets) = (self.observer.threads(), self.observer.sets());
-        let history = &threads[second.thread.index()].history;
-        let Some(start) = history.place_before(first.event) else { return false };
-        let free = |set: SetId| {
-            let untouched = |lock: LockId| history.next_touch(lock, start).is_none_or(|place| place >= second.place);
-            sets.locks(set).iter().all(|held| untouched(held.0))
-        };
-        if !free(first.set) || self.strategy == Strategy::One {
-            return free(first.set);
-        }
-        let needs = |(thread, &time): (usize, &u32)| time > first.event.0 && thread != second.thread.index();
-        let others = threads.iter().enumerate().filter(|(thread, _)| *thread != second.thread.index());
-        !history.stamp_of(second.event).iter().enumerate().any(needs)
-            && others.map(|(_, thread)| &thread.history).all(|other| {
-                let place = other.place_before(first.event);
-                place.is_some_and(|place| free(other.held(place)))
-            })
+        let start = self.observer.thread(second.thread).history.place_before(first.event);
+        start.is_some_and(|start| {
+            self.observer.list_steps(second.thread, start);
+            quick::gets_there_alone(&self.observer, self.strategy, [first, second])
+        })
     }
 
     /// Where a search for two events starts and ends.
@@ -238,26 +249,49 @@ impl Reach {
         std::mem::take(&mut self.standoffs)
     }
 
-    /// Strategy II: a schedule after which two events are next, if a search finds one.
+    /// Strategy II: a schedule after which two events are next, if a search or an order that needs none leads there.
     /// `events` lists the events of a thread from one to another, the latter not included.
     pub fn schedule(
-        &self,
+        &mut self,
         a: &At,
         b: &At,
         events: &mut dyn FnMut(ThreadId, EventId, EventId) -> Vec<EventId>,
     ) -> Option<Schedule> {
         let [a, b] = if a.thread < b.thread { [a, b] } else { [b, a] };
-        let found = self.schedule_from(self.from(a, b)?.0, [a, b], events);
-        found.or_else(|| {
-            let from = a.event.min(b.event);
-            let place = |at: &At| self.observer.thread(at.thread).history.place_before(from);
-            self.schedule_from(([place(a)?, place(b)?], from), [a, b], events)
-        })
+        if let Some(found) = self.schedule_from(self.from(a, b)?.0, [a, b], events) {
+            return Some(found);
+        }
+        let from = a.event.min(b.event);
+        let place = |at: &At| self.observer.thread(at.thread).history.place_before(from);
+        let alone = Some(([place(a)?, place(b)?], from));
+        alone.and_then(|from| self.schedule_from(from, [a, b], events)).or_else(|| self.schedule_of_held([a, b], events))
+    }
+
+    /// The schedule of what needs no search as threads are held back.
+    fn schedule_of_held(
+        &self,
+        [a, b]: [&At; 2],
+        events: &mut dyn FnMut(ThreadId, EventId, EventId) -> Vec<EventId>,
+    ) -> Option<Schedule> {
+        let [first, second] = if a.event < b.event { [a, b] } else { [b, a] };
+        let mut standing = quick::Standing::new();
+        if !quick::held_back(&self.observer, self.strategy, [first, second], Some(&mut standing)) {
+            return None;
+        }
+        let as_observed = standing.iter().map(|stands| stands.1).min()?;
+        let mut then = Vec::new();
+        for thread in (0..self.observer.threads().len()).map(ThreadId::new) {
+            let stands = standing.iter().find(|stands| stands.0 == thread);
+            then.extend(events(thread, as_observed, stands.map_or(second.event, |stands| stands.1)));
+        }
+        then.sort_unstable();
+        then.extend(events(first.thread, standing[0].1, first.event));
+        Some(Schedule::Continued { as_observed, then })
     }
 
     /// Strategy II: a schedule that leads into a deadlock.
     pub fn schedule_of_standoff(
-        &self,
+        &mut self,
         standoff: &Standoff,
         events: &mut dyn FnMut(ThreadId, EventId, EventId) -> Vec<EventId>,
     ) -> Option<Schedule> {
@@ -267,7 +301,7 @@ impl Reach {
 
     /// Searches once more: what earlier searches remember of the way may be gone, and is not in one piece.
     fn schedule_from(
-        &self,
+        &mut self,
         from: From,
         ends: [&At; 2],
         events: &mut dyn FnMut(ThreadId, EventId, EventId) -> Vec<EventId>,
@@ -276,10 +310,15 @@ impl Reach {
             return None;
         }
         let threads = ends.map(|end| end.thread);
+        for side in [0, 1] {
+            self.observer.list_steps(threads[side], from.0[side]);
+        }
         let others = others(&self.observer, from.1, threads);
-        let view = view(&self.observer, threads, Some(&others));
+        let view = view_of(&self.observer, threads, Some(&others));
         let (mut search, target) = (Search::new(from.0), ends.map(|end| end.place));
-        if !search.reaches(&view, target) {
+        let waits = |end: &At| view.waits_for_others(self.observer.thread(end.thread).stamp_of(end.event));
+        let barred = ends.into_iter().any(waits) || view.is_barred_before(target, &mut from.0.clone());
+        if barred || !search.reaches(&view, target) {
             return None;
         }
         let left = ends.map(|end| events(end.thread, from.1, end.event));
@@ -326,7 +365,7 @@ impl Reach {
     }
 }
 
-fn view<'a>(observer: &'a Observer, threads: [ThreadId; 2], others: Option<&'a Others>) -> View<'a> {
+fn view_of<'a>(observer: &'a Observer, threads: [ThreadId; 2], others: Option<&'a Others>) -> View<'a> {
     let histories = threads.map(|thread| &observer.thread(thread).history);
     View { histories, threads: threads.map(ThreadId::index), sets: observer.sets(), others }
 }

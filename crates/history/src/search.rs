@@ -17,6 +17,7 @@
 use crate::agenda::{Agenda, Pair, Side, Until};
 use crate::histories::{History, known};
 use crate::sets::{Mode, Sets};
+use crate::visited::{Moves, NodeId, Visited};
 use snag_trace::LockId;
 
 /// The checks of Table III by their names there.
@@ -56,8 +57,6 @@ pub enum Check {
     Default,
 }
 
-/// Which threads go on: a set of bits.
-type Moves = u8;
 const A: Moves = 1;
 const B: Moves = 2;
 /// Both at once, which is not the same as both one after the other.
@@ -98,6 +97,18 @@ impl View<'_> {
         let step = self.histories[side].step(place);
         let locked = others.locks.iter().any(|&(lock, mode)| lock == step.lock && mode.excludes(step.to));
         step.is_lock() && locked || self.waits_for_others(self.histories[side].stamp(place))
+    }
+
+    /// Whether a step before the target can never be taken because of third threads. Those before `free_until` are known not to be
+    /// such steps.
+    pub fn is_barred_before(&self, target: Pair, free_until: &mut Pair) -> bool {
+        self.others.is_some()
+            && [0, 1].into_iter().any(|side| {
+                while free_until[side] < target[side] && !self.is_barred(side, free_until[side]) {
+                    free_until[side] += 1;
+                }
+                free_until[side] < target[side]
+            })
     }
 
     /// Whether the thread of `side` waits at its place for a lock that the other has.
@@ -145,20 +156,6 @@ impl std::ops::AddAssign for Statistics {
     }
 }
 
-/// A pair that was visited.
-#[derive(Clone, Copy)]
-struct Node {
-    /// Its place in the second thread; that in the first is its row.
-    b: u32,
-    /// The moves that were made from here.
-    made: Moves,
-    /// The move that led here; 0 for the start.
-    by: Moves,
-    /// Why it is on the agenda: a set of bits. No reason puts it there twice, until it is woken: the next target may undo
-    /// what woke it.
-    reasons: u8,
-}
-
 /// The target was at its place of the first thread, or of the second.
 const AT_END: [u8; 2] = [1, 2];
 /// It was beyond the target in the first thread, or in the second.
@@ -176,13 +173,10 @@ pub type Visit = (Pair, Check);
 #[derive(Clone)]
 pub struct Search {
     start: Pair,
-    /// Visited pairs by their place in the first thread, counted from the start; ascending.
-    rows: Vec<Vec<Node>>,
-    /// The same by their place in the second thread.
-    columns: Vec<Vec<u32>>,
+    visited: Visited,
     agenda: Agenda,
     /// Edges still to be walked: from where, and how.
-    stack: Vec<(Pair, Moves)>,
+    stack: Vec<(NodeId, Moves)>,
     woken: Vec<Pair>,
     /// Pairs at which both threads wait for each other.
     deadlocks: Vec<Pair>,
@@ -194,8 +188,7 @@ impl Search {
     pub fn new(start: Pair) -> Search {
         Search {
             start,
-            rows: Vec::new(),
-            columns: Vec::new(),
+            visited: Visited::from(start),
             agenda: Agenda::default(),
             stack: Vec::new(),
             woken: Vec::new(),
@@ -216,9 +209,7 @@ impl Search {
 
     /// Bytes, about.
     pub fn memory(&self) -> usize {
-        let rows: usize = self.rows.iter().map(|row| row.capacity() * size_of::<Node>()).sum();
-        let columns: usize = self.columns.iter().map(|column| column.capacity() * size_of::<u32>()).sum();
-        rows + columns + size_of::<Vec<u32>>() * (self.rows.capacity() + self.columns.capacity()) + self.agenda.memory()
+        self.visited.memory() + self.agenda.memory()
     }
 
     /// Pairs met so far at which the two threads wait for each other.
@@ -236,7 +227,7 @@ impl Search {
                 let mut pair = deadlock;
                 while pair[1 - side] > self.start[1 - side] {
                     pair[1 - side] -= 1;
-                    if self.node(pair).is_none() || !view.is_disabled(side, pair) {
+                    if self.visited.find(pair).is_none() || !view.is_disabled(side, pair) {
                         break;
                     }
                     states.push(pair);
@@ -268,51 +259,54 @@ impl Search {
         self.statistics.queries += 1;
         let (m, n) = ((target[0] - self.start[0]) as u64, (target[1] - self.start[1]) as u64);
         self.statistics.potential += m * (n + 1) + n * (m + 1);
-        let reached = (!all && self.node(target).is_some()) || self.walk(view, target, all, seen);
+        let reached = (!all && self.visited.find(target).is_some()) || self.walk(view, target, all, seen);
         self.statistics.reachable += reached as u64;
         reached
     }
 
     fn walk(&mut self, view: &View, target: Pair, all: bool, seen: &mut dyn FnMut(Visit)) -> bool {
         debug_assert!(self.stack.is_empty());
-        if self.rows.is_empty() {
-            self.visit(self.start, 0);
-            if self.look(view, self.start, target, seen) && !all {
+        if self.visited.is_empty() {
+            let start = self.visited.add(self.start, 0);
+            if self.look(view, start, target, seen) && !all {
                 return true;
             }
         } else {
             let (mut woken, mut inner) = (std::mem::take(&mut self.woken), Vec::new());
             self.agenda.wake(target, view.histories, &mut woken, &mut inner);
-            woken.iter().for_each(|&pair| self.node_mut(pair).reasons = 0);
-            woken.extend(self.edge_of_row(target));
-            woken.extend(self.edge_of_column(target));
+            for &pair in &woken {
+                let node = self.was_visited(pair);
+                self.visited.node_mut(node).reasons = 0;
+            }
+            woken.extend([0, 1].into_iter().filter_map(|side| self.edge(side, target)));
             woken.sort_unstable();
             woken.dedup();
             for pair in woken.drain(..) {
-                self.look(view, pair, target, seen);
+                self.look(view, self.was_visited(pair), target, seen);
             }
-            for pair in inner {
-                self.push(pair, B);
-                self.push(pair, A);
+            for node in inner.into_iter().map(|pair| self.was_visited(pair)).collect::<Vec<_>>() {
+                self.push(node, B);
+                self.push(node, A);
             }
             self.woken = woken;
         }
         let mut reached = false;
         while let Some((from, by)) = self.stack.pop() {
-            if self.node_mut(from).made & by != 0 {
+            let node = self.visited.node_mut(from);
+            if node.made & by != 0 {
                 continue;
             }
+            node.made |= by;
             let pair = match by {
-                A => [from[0] + 1, from[1]],
-                B => [from[0], from[1] + 1],
-                _ => [from[0] + 1, from[1] + 1],
+                A => [node.pair[0] + 1, node.pair[1]],
+                B => [node.pair[0], node.pair[1] + 1],
+                _ => [node.pair[0] + 1, node.pair[1] + 1],
             };
             self.statistics.calls += (by != BOTH) as u64;
-            self.node_mut(from).made |= by;
             // VC: visited before.
-            if self.node(pair).is_none() {
-                self.visit(pair, by);
-                reached |= self.look(view, pair, target, seen);
+            if self.visited.find(pair).is_none() {
+                let to = self.visited.add(pair, by);
+                reached |= self.look(view, to, target, seen);
                 if reached && !all {
                     break;
                 }
@@ -320,41 +314,51 @@ impl Search {
         }
         // What was not walked because the target was found is for the next one.
         while let Some((from, _)) = self.stack.pop() {
-            self.leave(view, from, BEYOND[0], &[Until::Reaches(Side::A, from[0])]);
+            self.leave(from, BEYOND[0], [Some(Until::Reaches(Side::A, self.visited.node(from).pair[0]))]);
         }
         reached
     }
 
+    fn was_visited(&self, pair: Pair) -> NodeId {
+        self.visited.find(pair).expect("it was visited")
+    }
+
+    /// The last visited pair at the target's place of one thread and before it in the other.
+    fn edge(&self, side: usize, target: Pair) -> Option<Pair> {
+        self.visited.edge(side, target).map(|node| self.visited.node(node).pair)
+    }
+
     /// Puts a visited pair on the agenda, unless it is there for the same reason.
-    fn leave(&mut self, view: &View, pair: Pair, reason: u8, until: &[Until]) {
-        let node = self.node_mut(pair);
+    fn leave<const N: usize>(&mut self, node: NodeId, reason: u8, until: [Option<Until>; N]) {
+        let node = self.visited.node_mut(node);
         if node.reasons & reason == 0 {
             node.reasons |= reason;
-            until.iter().for_each(|&until| self.agenda.add(pair, until, view.histories));
+            let pair = node.pair;
+            until.into_iter().flatten().for_each(|until| self.agenda.add(pair, until));
         }
     }
 
     /// Applies the checks to a visited pair, in the order of Table III: true at the target, otherwise puts the calls
     /// to be made on the stack.
-    fn look(&mut self, view: &View, pair: Pair, target: Pair, seen: &mut dyn FnMut(Visit)) -> bool {
-        let [a, b] = pair;
+    fn look(&mut self, view: &View, node: NodeId, target: Pair, seen: &mut dyn FnMut(Visit)) -> bool {
+        let pair @ [a, b] = self.visited.node(node).pair;
         // Beyond the target there is nothing to find for this one.
         if a > target[0] {
-            self.leave(view, pair, BEYOND[0], &[Until::Reaches(Side::A, a)]);
+            self.leave(node, BEYOND[0], [Some(Until::Reaches(Side::A, a))]);
             return false;
         }
         if b > target[1] {
-            self.leave(view, pair, BEYOND[1], &[Until::Reaches(Side::B, b)]);
+            self.leave(node, BEYOND[1], [Some(Until::Reaches(Side::B, b))]);
             return false;
         }
         let at_end = [a == target[0], b == target[1]];
         if at_end[0] {
-            self.leave(view, pair, AT_END[0], &[Until::Reaches(Side::A, a + 1)]);
+            self.leave(node, AT_END[0], [Some(Until::Reaches(Side::A, a + 1))]);
         }
         if at_end[1] {
-            self.leave(view, pair, AT_END[1], &[Until::Reaches(Side::B, b + 1)]);
+            self.leave(node, AT_END[1], [Some(Until::Reaches(Side::B, b + 1))]);
         }
-        let (check, moves) = self.check(view, pair, target, at_end);
+        let (check, moves) = self.check(view, node, target, at_end);
         seen((pair, check));
         match check {
             Check::Tc => return true,
@@ -366,20 +370,21 @@ impl Search {
         }
         for by in [BOTH, B, A] {
             if moves & by != 0 {
-                self.push(pair, by);
+                self.push(node, by);
             }
         }
         false
     }
 
-    fn push(&mut self, pair: Pair, by: Moves) {
-        if self.node_mut(pair).made & by == 0 {
-            self.stack.push((pair, by));
+    fn push(&mut self, node: NodeId, by: Moves) {
+        if self.visited.node(node).made & by == 0 {
+            self.stack.push((node, by));
         }
     }
 
     /// The first check that holds, and what it leaves to be done.
-    fn check(&mut self, view: &View, pair: Pair, target: Pair, at_end: [bool; 2]) -> (Check, Moves) {
+    fn check(&mut self, view: &View, node: NodeId, target: Pair, at_end: [bool; 2]) -> (Check, Moves) {
+        let pair = self.visited.node(node).pair;
         let [at_end_a, at_end_b] = at_end;
         if at_end_a && at_end_b {
             return (Check::Tc, 0);
@@ -416,33 +421,32 @@ impl Search {
             (true, false) => (Check::Rc1, B),
             (false, true) => (Check::Rc2, A),
             (false, false) => (Check::Rc3, BOTH),
-            (true, true) => self.locks(view, pair, target),
+            (true, true) => self.locks(view, node, target),
         }
     }
 
     /// RC4 to RC7 and the default, for two locks that can both be taken.
-    fn locks(&mut self, view: &View, pair: Pair, target: Pair) -> (Check, Moves) {
+    fn locks(&mut self, view: &View, node: NodeId, target: Pair) -> (Check, Moves) {
+        let pair = self.visited.node(node).pair;
         let [ha, hb] = view.histories;
         let [a, b] = [ha.step(pair[0]), hb.step(pair[1])];
         let differ = a.lock != b.lock;
         // The first step of each thread on the lock that the other one takes, before its target.
         let touch_b = hb.next_touch(a.lock, pair[1]).filter(|&place| place < target[1]);
         if differ && touch_b.is_none() {
-            self.leave(view, pair, RC4, &[Until::Touches(Side::B, a.lock, pair[1])]);
+            self.leave(node, RC4, [Some(Until::Touches(Side::B, a.lock, pair[1]))]);
             return (Check::Rc4, A);
         }
         let touch_a = ha.next_touch(b.lock, pair[0]).filter(|&place| place < target[0]);
         // RC4 would hold for a target that is not behind this step.
         let inner = touch_b.filter(|_| differ).map(|place| Until::Within(Side::B, pair[1] + 1, place));
         if differ && touch_a.is_none() {
-            let until: Vec<Until> = [Until::Touches(Side::A, b.lock, pair[0])].into_iter().chain(inner).collect();
-            self.leave(view, pair, RC5, &until);
+            self.leave(node, RC5, [Some(Until::Touches(Side::A, b.lock, pair[0])), inner]);
             return (Check::Rc5, B);
         }
         let unlock_a = ha.next_unlock(a.lock, pair[0] + 1).filter(|&place| place < target[0]);
         if a.to == Mode::Exclusive && unlock_a.is_none() {
-            let until: Vec<Until> = [Until::Unlocks(Side::A, a.lock, pair[0] + 1)].into_iter().chain(inner).collect();
-            self.leave(view, pair, RC6, &until);
+            self.leave(node, RC6, [Some(Until::Unlocks(Side::A, a.lock, pair[0] + 1)), inner]);
             return (Check::Rc6, B);
         }
         let unlock_b = hb.next_unlock(b.lock, pair[1] + 1).filter(|&place| place < target[1]);
@@ -450,63 +454,24 @@ impl Search {
             // RC5 or RC6 would hold for a target that is not behind these steps.
             let last = touch_a.filter(|_| differ).max(unlock_a);
             let inner = last.map(|last| Until::Within(Side::A, pair[0] + 1, last));
-            let until: Vec<Until> = [Until::Unlocks(Side::B, b.lock, pair[1] + 1)].into_iter().chain(inner).collect();
-            self.leave(view, pair, RC7, &until);
+            self.leave(node, RC7, [Some(Until::Unlocks(Side::B, b.lock, pair[1] + 1)), inner]);
             return (Check::Rc7, A);
         }
         (Check::Default, A | B)
-    }
-
-    /// The last visited pair at the target's place of the first thread and before it in the second.
-    fn edge_of_row(&self, target: Pair) -> Option<Pair> {
-        let row = self.rows.get((target[0] - self.start[0]) as usize)?;
-        let at = row.partition_point(|node| node.b <= target[1]).checked_sub(1)?;
-        Some([target[0], row[at].b])
-    }
-
-    /// The same, with the threads exchanged.
-    fn edge_of_column(&self, target: Pair) -> Option<Pair> {
-        let column = self.columns.get((target[1] - self.start[1]) as usize)?;
-        let at = column.partition_point(|&a| a <= target[0]).checked_sub(1)?;
-        Some([column[at], target[1]])
-    }
-
-    fn visit(&mut self, pair: Pair, by: Moves) {
-        let [row, column] = [0, 1].map(|side| (pair[side] - self.start[side]) as usize);
-        if self.rows.len() <= row {
-            self.rows.resize(row + 1, Vec::new());
-        }
-        if self.columns.len() <= column {
-            self.columns.resize(column + 1, Vec::new());
-        }
-        let at = self.rows[row].partition_point(|node| node.b < pair[1]);
-        self.rows[row].insert(at, Node { b: pair[1], made: 0, by, reasons: 0 });
-        let at = self.columns[column].partition_point(|&a| a < pair[0]);
-        self.columns[column].insert(at, pair[0]);
-    }
-
-    fn node(&self, pair: Pair) -> Option<&Node> {
-        let row = self.rows.get((pair[0] - self.start[0]) as usize)?;
-        row.binary_search_by_key(&pair[1], |node| node.b).ok().map(|at| &row[at])
-    }
-
-    fn node_mut(&mut self, pair: Pair) -> &mut Node {
-        let row = &mut self.rows[(pair[0] - self.start[0]) as usize];
-        let at = row.binary_search_by_key(&pair[1], |node| node.b).expect("it was visited");
-        &mut row[at]
     }
 
     /// The steps that lead from the start to a visited pair: for each the side that takes it.
     pub fn path(&self, mut pair: Pair) -> Option<Vec<Side>> {
         let mut path = Vec::new();
         loop {
-            match self.node(pair)?.by {
+            let by = self.visited.node(self.visited.find(pair)?).by;
+            match by {
                 0 => break,
                 A => path.push(Side::A),
                 B => path.push(Side::B),
                 _ => path.extend([Side::A, Side::B]),
             }
-            let steps = if self.node(pair)?.by == BOTH { &path[path.len() - 2..] } else { &path[path.len() - 1..] };
+            let steps = if by == BOTH { &path[path.len() - 2..] } else { &path[path.len() - 1..] };
             for &side in steps {
                 pair[side as usize] -= 1;
             }

@@ -75,7 +75,7 @@ fn theorem_3_needs_a_start_pair_and_a_snapshot_of_the_same_moment() {
     let (mut two, _) = observe(Strategy::Two);
     let [b, a] = [writes[0], writes[1]];
     let threads = [a.thread, b.thread];
-    threads.iter().for_each(|&thread| one.observer.list_steps(thread));
+    threads.iter().for_each(|&thread| one.observer.list_steps(thread, 0));
     let start = one.observer.start_pair(threads, [a.event, b.event]);
     assert_eq!(start, [0, 3]);
     let snapshot = two.observer.snapshot(two.observer.snapshot_before([EventId(16); 2]).expect("there is one"));

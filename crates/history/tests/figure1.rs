@@ -43,7 +43,7 @@ fn figure(strategy: Strategy) -> Figure {
             accesses.push((number, observer.thread(thread).place()));
         }
     }
-    THREADS.iter().for_each(|&thread| observer.list_steps(thread));
+    THREADS.iter().for_each(|&thread| observer.list_steps(thread, 0));
     Figure { observer, accesses }
 }
 

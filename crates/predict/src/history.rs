@@ -17,7 +17,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// A count of calls without incrementality ends here: it may be quadratic.
+/// A count of calls that only statistics need ends here: it may be quadratic.
 const MOST_CALLS: u64 = 200_000_000;
 
 impl Work<'_> {
@@ -64,20 +64,24 @@ impl Work<'_> {
 
     /// One pass over the trace.
     fn pass(&self, settings: Settings) -> Races {
-        let most = if settings.depth == (Depth::Search { incremental: false }) { MOST_CALLS } else { u64::MAX };
+        let most = if settings.shortcuts { u64::MAX } else { MOST_CALLS };
         snag_history::races::of_trace(self.trace, self.cells, settings, self.options.window, &mut |races, done| {
             self.progress.advance(done as u64);
             !self.out_of_time() && races.statistics().calls < most
         })
     }
 
-    /// What the searches did, and what they would have done without incrementality where that is asked for.
+    /// What the searches did. Where it is asked for, what they would have done if every question were put to a search, with and
+    /// without incrementality.
     fn searches(&self, races: &Races, settings: Settings) -> Searches {
-        let anew = self.options.anew.then(|| {
-            let without = self.pass(Settings { depth: Depth::Search { incremental: false }, ..settings });
-            without.statistics().calls
+        if !self.options.anew {
+            return Searches::of(races.statistics(), None);
+        }
+        let [all, anew] = [true, false].map(|incremental| {
+            let depth = Depth::Search { incremental };
+            self.pass(Settings { depth, shortcuts: false, ..settings }).statistics()
         });
-        Searches::of(races.statistics(), anew)
+        Searches::of(all, Some(anew.calls))
     }
 
     /// Proves pairs and deadlocks. False if something was left undecided.

@@ -287,7 +287,7 @@ impl Online {
 
     /// A proof; or what was not proved, unless it has left the window.
     fn try_pair(
-        &self,
+        &mut self,
         found: &Found,
         trace: &Trace,
         cells: &Cells,
@@ -348,7 +348,7 @@ impl Online {
 
     /// A schedule in numbers of the window.
     fn propose(
-        &self,
+        &mut self,
         attempt: Attempt,
         found: &Found,
         [first, second]: [EventId; 2],
