@@ -1,57 +1,75 @@
 //! Measures lock histories: what they cost on top of happens-before and locksets on the same stream, how that grows, and what
 //! incremental searches save.
 //!
-//! `cargo run --release -p snag-bench --bin histories -- [--most EVENTS] [--runs N]`
+//! `cargo run --release -p snag-bench --bin histories -- [--most EVENTS] [--runs N] [--table 1|2|3]`
 
 use snag_history::Strategy;
 use snag_history::races::{Depth, Races, Settings, of_trace};
 use snag_trace::generate::{Generator, Shape};
 use snag_trace::reader::TraceReader;
 use snag_trace::std_format::StdWriter;
-use snag_trace::{Cells, Events, Format, Trace};
+use snag_trace::{Cells, Events, Format, Op, Trace};
 use std::io::Cursor;
 use std::time::Instant;
 
 fn main() {
-    let (mut most, mut runs) = (10_000_000, 5);
+    let (mut most, mut runs, mut table) = (10_000_000, 5, 0);
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let value = words.next().unwrap_or_else(|| panic!("{word} needs a value"));
         match word.as_str() {
             "--most" => most = value.parse().expect("--most needs a number"),
             "--runs" => runs = value.parse().expect("--runs needs a number"),
+            "--table" => table = value.parse().expect("--table needs a number"),
             other => panic!("unknown option {other}"),
         }
     }
-    overhead(runs);
-    growth(most, runs);
-    incremental();
+    let wanted = |number: usize| table == 0 || table == number;
+    if wanted(1) {
+        overhead(runs);
+    }
+    if wanted(2) {
+        growth(most, runs);
+    }
+    if wanted(3) {
+        incremental();
+    }
 }
 
 fn trace(shape: Shape) -> Trace {
     TraceReader::new(Box::new(Generator::new(shape)), None).read_all().expect("generated traces are well formed").0
 }
 
-/// Shapes like those of the paper's Table V: threads, accesses and lock events about as there.
-fn table_v() -> Vec<(&'static str, Shape)> {
-    let shape = |threads, events, locks, variables, section, nesting| Shape {
-        threads,
-        events,
-        locks,
-        variables,
-        section,
-        nesting,
-        racy: 0.01,
-        locations: 200,
-        ..Shape::default()
+/// Some accesses of a trace, as many as are wanted, all through it; and all its other events.
+fn with_accesses(trace: Trace, wanted: usize) -> Trace {
+    let all = trace.events.iter().filter(|event| event.op.touches_memory()).count();
+    let (mut seen, mut events) = (0, Events::new());
+    for event in trace.events.iter() {
+        if event.op.touches_memory() {
+            seen += 1;
+            if seen * wanted.min(all) / all == (seen - 1) * wanted.min(all) / all {
+                continue;
+            }
+        }
+        events.push(event);
+    }
+    Trace { events, ..trace }
+}
+
+/// Traces like those of the paper's Table V: threads, shared accesses, lock events, variables, locks, and pairs of accesses that
+/// happens-before and locksets leave, about as there (its first row of each program).
+fn table_v() -> Vec<(&'static str, Trace)> {
+    let like = |threads, (events, accesses), variables, locks, section, nesting, racy| {
+        let shape = Shape { threads, events, locks, variables, section, nesting, racy, ..Shape::default() };
+        with_accesses(trace(Shape { locations: 200, ..shape }), accesses)
     };
     vec![
-        ("account: 12 threads, mostly locks", shape(12, 21_000, 10, 12, 1, 1)),
-        ("aget: 6 threads, few locks", shape(6, 7_000, 2, 50, 100, 1)),
-        ("alsa: 6 threads, 64 K accesses", shape(6, 64_000, 45, 500, 30, 2)),
-        ("bzip: 4 threads, 500 K accesses", shape(4, 510_000, 7, 60, 1_000, 1)),
-        ("elevator: 4 threads, mostly locks", shape(4, 21_000, 20, 40, 1, 1)),
-        ("tsp: 6 threads, 140 K accesses", shape(6, 160_000, 3, 90, 15, 1)),
+        ("account", like(12, (45_000, 389), 53, 26, 1, 1, 0.22)),
+        ("aget", like(6, (740, 350), 28, 5, 1, 1, 0.95)),
+        ("alsa", like(6, (6_700, 4_000), 581, 35, 1, 2, 0.027)),
+        ("bzip", like(4, (507_100, 507_000), 361_000, 5, 15_000, 1, 0.0028)),
+        ("elevator", like(4, (46_000, 433), 43, 20, 1, 1, 0.09)),
+        ("tsp", like(6, (159_000, 141_000), 27_000, 23, 5, 1, 0.0046)),
     ]
 }
 
@@ -77,13 +95,17 @@ fn fastest<const N: usize>(runs: usize, mut measure: impl FnMut(usize) -> f64) -
 
 fn overhead(runs: usize) {
     println!(
-        "| trace | events | reading, s | HB + lockset, s | with I, s | with II, s | I costs | II costs | pairs: HB + lockset, I, II |"
+        "| trace | threads | accesses | lock events | pairs left | reading, ms | HB + lockset, ms | with I, ms | with II, ms | I costs | II costs | location pairs: HB + lockset, I, II | questions, calls of I | of II |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|");
-    for (name, shape) in table_v() {
-        let trace = trace(shape);
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
+    for (name, trace) in table_v() {
         let cells = Cells::of(&trace);
         let text = written(&trace);
+        let accesses = trace.events.iter().filter(|event| event.op.touches_memory()).count();
+        let locks = trace.events.iter().filter(|event| matches!(event.op, Op::Acquire | Op::Release)).count();
+        let settings = Settings { depth: Depth::Basic, all_pairs: true, ..Settings::of(Strategy::One) };
+        let left = of_trace(&trace, &cells, settings, None, &mut |_, _| true).found.len();
+        let mut searches = [String::new(), String::new(), String::new()];
         let mut pairs = [0; 3];
         // Short traces are gone through several times for one figure.
         let times = (1_000_000 / trace.len()).max(1);
@@ -97,6 +119,7 @@ fn overhead(runs: usize) {
                         let depth = if which == 1 { Depth::Basic } else { SEARCH };
                         let (seconds, races) = pass(&trace, &cells, strategy, depth);
                         pairs[which - 1] = races.found.len();
+                        searches[which - 1] = format!("{}, {}", races.statistics().queries, races.statistics().calls);
                         seconds
                     }
                 };
@@ -104,15 +127,13 @@ fn overhead(runs: usize) {
             seconds / times as f64
         });
         let [read, basic, one, two] = seconds;
-        let costs = |with: f64| format!("{:+.1} %", 100.0 * (with - basic) / (read + basic));
+        let [costs_one, costs_two] = [one, two].map(|with| format!("{:+.1} %", 100.0 * (with - basic) / (read + basic)));
+        let [read, basic, one, two] = seconds.map(|seconds| format!("{:.3}", 1e3 * seconds));
         println!(
-            "| {name} | {} | {read:.4} | {basic:.4} | {one:.4} | {two:.4} | {} | {} | {}, {}, {} |",
-            trace.len(),
-            costs(one),
-            costs(two),
-            pairs[0],
-            pairs[1],
-            pairs[2]
+            "| {name} | {} | {accesses} | {locks} | {left} | {read} | {basic} | {one} | {two} | {costs_one} | {costs_two} | {pairs:?} | {} | {} |",
+            trace.tables.thread_count(),
+            searches[1],
+            searches[2],
         );
     }
 }
@@ -178,7 +199,7 @@ fn table_vi() -> Vec<(&'static str, Shape)> {
     ]
 }
 
-/// All pairs of events, so that histories overlap.
+/// All pairs of events, so that histories overlap, and every one put to a search, also those that need none.
 fn incremental() {
     println!(
         "\n| trace | strategy | queries | potential calls | calls | % | both | LCC | RC | calls, not incremental | times fewer |"
@@ -190,7 +211,8 @@ fn incremental() {
         for strategy in [Strategy::One, Strategy::Two] {
             let [with, without] = [true, false].map(|incremental| {
                 let depth = Depth::Search { incremental };
-                let settings = Settings { depth, all_pairs: true, pairs: 20_000, ..Settings::of(strategy) };
+                let settings = Settings { shortcuts: false, ..Settings::of(strategy) };
+                let settings = Settings { depth, all_pairs: true, pairs: 20_000, ..settings };
                 of_trace(&trace, &cells, settings, None, &mut |_, _| true).statistics()
             });
             println!(
