@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 /// What a format has to provide. One call reads some tens of thousands of events,
 /// so that the dynamic dispatch costs nothing.
 pub trait BlockReader: Send {
-    /// Appends the next events to `events`; false if there are no more.
+    /// Appends the next events to `events`; false if there are no more. After an error `events` holds, of the events that stand
+    /// before what is wrong, as many as can be relied on.
     fn read_block(&mut self, tables: &mut Tables, events: &mut Events) -> Result<bool>;
 
     /// Where an event that the last call of `read_block` read stands in the input.
@@ -62,7 +63,7 @@ impl TraceReader {
         self
     }
 
-    /// Replaces `events` by the next block; false at the end.
+    /// Replaces `events` by the next block; false at the end. After an error it holds those that stand before what is wrong.
     pub fn next_block(&mut self, events: &mut Events) -> Result<bool> {
         events.restart(self.count);
         self.append_block(events)
@@ -86,29 +87,53 @@ impl TraceReader {
         self.format.is_cut_off()
     }
 
-    /// Appends the next block to `events`, whose last event must be the last one read; false at the end.
+    /// Appends the next block to `events`, whose last event must be the last one read; false at the end. After an error it ends
+    /// before what is wrong.
     pub fn append_block(&mut self, events: &mut Events) -> Result<bool> {
         debug_assert_eq!(events.first + events.len(), self.count);
         let from = events.len();
-        let more = self.format.read_block(&mut self.tables, events).map_err(|e| self.locate(e))?;
-        self.count = events.first + events.len();
-        if self.count >= u32::MAX as usize - 1 {
-            return Err(self.locate(Error::new(Position::Whole, "more than 4294967293 events in one trace")));
+        let mut read = self.format.read_block(&mut self.tables, events);
+        if events.first + events.len() >= u32::MAX as usize - 1 {
+            events.truncate(from);
+            read = Err(Error::new(Position::Whole, "more than 4294967293 events in one trace"));
         }
+        // An event that breaks a rule comes before whatever could not be read.
         if let Err(broken) = self.validator.check(events, from, &self.tables) {
-            let position = self.format.position_of(broken.event);
-            return Err(self.locate(Error::new(position, broken.to_string())));
+            read = Err(Error::new(self.format.position_of(broken.event), broken.to_string()));
+            events.truncate(broken.event - events.first);
         }
+        self.count = events.first + events.len();
         if !self.as_written {
             self.trees.resolve(events, from, &mut self.tables);
         }
-        Ok(more)
+        read.map_err(|error| self.locate(error))
     }
 
     fn locate(&self, error: Error) -> Error {
         match &self.path {
             Some(path) => error.in_file(path),
             None => error,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Format, read_from};
+    use std::io::Cursor;
+
+    #[test]
+    fn after_an_error_a_block_ends_before_what_is_wrong() {
+        let good = "T0|acq(l)|1\nT0|w(x)|2\nT0|rel(l)|3\n";
+        for wrong in ["nonsense\n", "T1|rel(l)|4\n", "T1|rel(l)|4\nnonsense\n"] {
+            for more in ["", "T0|w(x)|5\n"] {
+                let text = format!("{good}{wrong}{more}");
+                let mut reader = read_from(Cursor::new(text), Some(Format::Std), None).expect("it can be read");
+                let mut block = Events::new();
+                let error = reader.next_block(&mut block).expect_err("line 4 is wrong");
+                assert_eq!((error.position, block.len()), (Position::Line(4), 3));
+            }
         }
     }
 }

@@ -125,12 +125,14 @@ fn follow(
 ) -> Result<Option<snag_trace::Error>, Failure> {
     let mut block = Events::new();
     loop {
-        let more = match reader.next_block(&mut block) {
-            Ok(more) => more,
-            Err(_) if interrupt::interrupted() => return Ok(None),
-            Err(error) => return Ok(Some(error)),
+        // What stands before something wrong is as good as ever.
+        let (more, problem) = match reader.next_block(&mut block) {
+            Ok(more) => (more, None),
+            Err(error) => (false, (!interrupt::interrupted()).then_some(error)),
         };
-        first_event.get_or_insert_with(Instant::now);
+        if !block.is_empty() {
+            first_event.get_or_insert_with(Instant::now);
+        }
         let mut done = 0;
         while done < block.len() {
             done = online.read(&block, done, &reader.tables);
@@ -146,7 +148,7 @@ fn follow(
             }
         }
         if !more || interrupt::interrupted() {
-            return Ok(None);
+            return Ok(problem);
         }
     }
 }

@@ -111,6 +111,26 @@ fn a_stream_that_is_no_trace_is_an_error() {
     snag_with_input(&["check", "--online", "-"], "").expect(2);
 }
 
+/// Found that events were left out if something wrong followed them closely.
+#[test]
+fn what_stands_before_something_wrong_is_analysed() {
+    let folder = Folder::new("online-before");
+    let std = folder.file("trace.std", RACE);
+    snag(&["convert", "-q", &std, &folder.path("trace.stx")]).expect(0);
+    let text = std::fs::read_to_string(folder.path("trace.stx")).expect("it was written");
+    // A line that is none, and one that breaks a rule.
+    for wrong in ["nonsense\n", "T0|rel(l)|6\n"] {
+        for good in [RACE, &text] {
+            let stream = format!("{good}{wrong}T0|w(y)|7\n");
+            let ran = snag_with_input(&["check", "--online", "-"], &stream).expect(2);
+            assert!(ran.stdout.contains("R1: data race on x"), "{}", ran.stdout);
+            assert!(ran.stdout.contains("tlh2, online: 1 race in 5 events"), "{}", ran.stdout);
+            let line = format!("line {}", good.lines().count() + 1);
+            assert!(ran.stderr.contains(&line), "{}", ran.stderr);
+        }
+    }
+}
+
 #[test]
 fn findings_of_a_stream_can_be_verified() {
     let folder = Folder::new("online");

@@ -302,6 +302,31 @@ impl<R: Read> SnagReader<R> {
 
 impl<R: Read + Send> BlockReader for SnagReader<R> {
     fn read_block(&mut self, tables: &mut Tables, events: &mut Events) -> Result<bool> {
+        let before = events.len();
+        let more = self.read_some(tables, events);
+        if more.is_err() {
+            // What a damaged block seems to say is not to be relied on.
+            events.truncate(before);
+        }
+        more
+    }
+
+    fn position_of(&self, event: usize) -> Position {
+        Position::Event(event as u64)
+    }
+
+    fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
+    }
+
+    fn is_cut_off(&self) -> bool {
+        self.warned
+    }
+}
+
+impl<R: Read + Send> SnagReader<R> {
+    /// Blocks up to one with events.
+    fn read_some(&mut self, tables: &mut Tables, events: &mut Events) -> Result<bool> {
         if self.ended {
             return Ok(false);
         }
@@ -328,17 +353,5 @@ impl<R: Read + Send> BlockReader for SnagReader<R> {
                 }
             }
         }
-    }
-
-    fn position_of(&self, event: usize) -> Position {
-        Position::Event(event as u64)
-    }
-
-    fn take_warnings(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.warnings)
-    }
-
-    fn is_cut_off(&self) -> bool {
-        self.warned
     }
 }
