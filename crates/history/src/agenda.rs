@@ -6,6 +6,7 @@
 //! check which fails for later ones holds for it.
 
 use crate::histories::{History, Place};
+use crate::sets::Sets;
 use snag_trace::LockId;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -62,14 +63,14 @@ impl Agenda {
         self.unfiled.push((pair, until));
     }
 
-    fn file(&mut self, pair: Pair, until: Until, histories: [&History; 2]) {
+    fn file(&mut self, pair: Pair, until: Until, histories: [&History; 2], sets: &Sets) {
         match until {
             Until::Reaches(side, place) => self.sides[side as usize].by_place.push(Reverse((place, pair))),
             Until::Touches(side, lock, from) => {
                 self.watch(side, lock, pair, false, histories[side as usize].next_touch(lock, from));
             }
             Until::Unlocks(side, lock, from) => {
-                self.watch(side, lock, pair, true, histories[side as usize].next_unlock(lock, from));
+                self.watch(side, lock, pair, true, histories[side as usize].next_unlock(lock, from, sets));
             }
             Until::Within(side, from, to) => self.sides[side as usize].cover(pair, from, to),
         }
@@ -99,12 +100,19 @@ impl Agenda {
 
     /// Takes out what a target wakes: pairs to look at in the ordinary way, and pairs that are behind it in
     /// one thread, where all ways on have to be followed.
-    pub fn wake(&mut self, target: Pair, histories: [&History; 2], woken: &mut Vec<Pair>, inner: &mut Vec<Pair>) {
+    pub fn wake(
+        &mut self,
+        target: Pair,
+        histories: [&History; 2],
+        sets: &Sets,
+        woken: &mut Vec<Pair>,
+        inner: &mut Vec<Pair>,
+    ) {
         for (pair, until) in std::mem::take(&mut self.unfiled) {
-            self.file(pair, until, histories);
+            self.file(pair, until, histories, sets);
         }
         for ((waiting, place), history) in self.sides.iter_mut().zip(target).zip(histories) {
-            waiting.look(history);
+            waiting.look(history, sets);
             while let Some(&Reverse((from, pair))) = waiting.by_place.peek()
                 && from <= place
             {
@@ -136,14 +144,14 @@ impl Waiting {
     }
 
     /// Takes note of steps that were taken since.
-    fn look(&mut self, history: &History) {
+    fn look(&mut self, history: &History, sets: &Sets) {
         let from = self.seen.max(history.base());
         self.seen = history.end();
         for place in from..history.end() {
             if self.watched == 0 {
                 return;
             }
-            let step = history.step(place);
+            let step = history.step(place, sets);
             let Some(waiting) = self.by_lock.get_mut(step.lock.index()) else { continue };
             let mut at = 0;
             while at < waiting.len() {

@@ -3,8 +3,8 @@
 //! A *place* of a thread is the number of the step it takes next; whatever the thread does between two
 //! steps happens at the place of the later one. Re-entrant acquires are no steps.
 
-use crate::sets::{Mode, SetId, Sets};
-use crate::steps::Steps;
+use crate::sets::{Change, Mode, SetId, Sets};
+use crate::steps::{Steps, Taken};
 use snag_trace::{EventId, LockId};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -92,22 +92,30 @@ impl History {
         self.steps.base()
     }
 
+    /// The event of the step taken at a place.
+    #[inline]
+    pub fn event(&self, place: Place) -> EventId {
+        self.steps.get(place).event
+    }
+
     /// The step taken at a place.
     #[inline]
-    pub fn step(&self, place: Place) -> &Step {
-        self.steps.get(place)
+    pub fn step(&self, place: Place, sets: &Sets) -> Step {
+        let taken = self.steps.get(place);
+        let &Change { lock, from, to, after } = sets.change_of(taken.change);
+        Step { event: taken.event, lock, after, from, to }
     }
 
     /// The steps from a place to another, which is not included.
-    pub fn range(&self, from: Place, to: Place) -> impl Iterator<Item = &Step> {
-        (from..to).map(|place| self.step(place))
+    pub fn range(&self, from: Place, to: Place, sets: &Sets) -> impl Iterator<Item = Step> {
+        (from..to).map(|place| self.step(place, sets))
     }
 
     /// The locks held at a place.
     #[inline]
-    pub fn held(&self, place: Place) -> SetId {
+    pub fn held(&self, place: Place, sets: &Sets) -> SetId {
         match place.checked_sub(1) {
-            Some(before) if before >= self.base() => self.step(before).after,
+            Some(before) if before >= self.base() => sets.change_of(self.steps.get(before).change).after,
             _ => self.dropped.map_or(SetId::EMPTY, |dropped| dropped.1),
         }
     }
@@ -115,7 +123,7 @@ impl History {
     /// What must have happened before the step at a place.
     #[inline]
     pub fn stamp(&self, place: Place) -> &Stamp {
-        self.stamp_of(self.step(place).event)
+        self.stamp_of(self.event(place))
     }
 
     /// What must have happened before an event of the thread.
@@ -143,7 +151,7 @@ impl History {
         }
         // What is asked for is mostly near the end.
         match self.end().checked_sub(1) {
-            Some(last) if last >= self.base() && self.step(last).event >= event => {
+            Some(last) if last >= self.base() && self.event(last) >= event => {
                 Some(self.steps.partition_point(|step| step.event < event))
             }
             _ => Some(self.end()),
@@ -152,22 +160,22 @@ impl History {
 
     /// Adds a step.
     #[inline]
-    pub fn push(&mut self, step: Step) {
+    pub fn push(&mut self, step: Taken) {
         self.steps.push(step);
     }
 
     /// Lists the steps from a place on by their locks, and those that were pushed since: [`History::next_touch`] and
     /// [`History::next_unlock`] know of them from now on.
-    pub fn list(&mut self, from: Place) {
+    pub fn list(&mut self, from: Place, sets: &Sets) {
         let (from, end) = (from.max(self.base()), self.end());
         if self.listed.is_empty() {
             self.listed = from..from;
         }
         for place in (from..self.listed.start).rev() {
-            self.touches_of(place).push_front(place);
+            self.touches_of(place, sets).push_front(place);
         }
         for place in self.listed.end..end {
-            self.touches_of(place).push_back(place);
+            self.touches_of(place, sets).push_back(place);
         }
         self.listed = self.listed.start.min(from)..end;
     }
@@ -176,8 +184,8 @@ impl History {
         from >= self.end() || self.listed.start <= from && self.listed.end == self.end()
     }
 
-    fn touches_of(&mut self, place: Place) -> &mut VecDeque<Place> {
-        let lock = self.step(place).lock.index();
+    fn touches_of(&mut self, place: Place, sets: &Sets) -> &mut VecDeque<Place> {
+        let lock = self.step(place, sets).lock.index();
         if self.touches.len() <= lock {
             self.touches.resize(lock + 1, VecDeque::new());
         }
@@ -196,11 +204,11 @@ impl History {
     }
 
     /// The first step at a place or later that gives a lock up, or takes less of it.
-    pub fn next_unlock(&self, lock: LockId, from: Place) -> Option<Place> {
+    pub fn next_unlock(&self, lock: LockId, from: Place, sets: &Sets) -> Option<Place> {
         debug_assert!(self.is_listed(from));
         let touches = self.touches.get(lock.index())?;
         let first = touches.partition_point(|&place| place < from);
-        touches.range(first..).copied().find(|&place| !self.step(place).is_lock())
+        touches.range(first..).copied().find(|&place| !self.step(place, sets).is_lock())
     }
 
     /// Bytes, about.
@@ -211,15 +219,16 @@ impl History {
     }
 
     /// Forgets the steps before a place.
-    pub fn drop_before(&mut self, place: Place) {
+    pub fn drop_before(&mut self, place: Place, sets: &Sets) {
         while self.base() < place {
             let at = self.base();
             let Some(step) = self.steps.pop() else { break };
+            let change = sets.change_of(step.change);
             if self.listed.contains(&at) {
-                self.touches[step.lock.index()].pop_front();
+                self.touches[change.lock.index()].pop_front();
                 self.listed.start = at + 1;
             }
-            self.dropped = Some((step.event, step.after));
+            self.dropped = Some((step.event, change.after));
         }
     }
 

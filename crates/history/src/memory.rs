@@ -63,7 +63,11 @@ impl Group {
     }
 
     /// Whether this access is not to be paired with a group, as that was in vain so often.
+    #[inline]
     pub fn rests(&mut self, other: u32) -> bool {
+        if self.vain.is_empty() {
+            return false;
+        }
         let vain = self.vain.iter_mut().find(|vain| vain.other == other);
         vain.is_some_and(|vain| {
             let rests = vain.rest > 0;

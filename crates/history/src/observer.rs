@@ -6,8 +6,9 @@
 //! schedule can break their rules. Under strategy I they put nothing in order, so that nothing is missed.
 
 use crate::agenda::Pair;
-use crate::histories::{History, Place, Stamp, Step, known};
+use crate::histories::{History, Place, Stamp, known};
 use crate::sets::{Mode, SetId, Sets};
+use crate::steps::Taken;
 use crate::waits::Waits;
 use snag_orders::MissingOrder;
 use snag_trace::events::Event;
@@ -112,15 +113,6 @@ struct Start {
     places: Pair,
 }
 
-/// Where all threads were before an event.
-#[derive(Clone, Debug)]
-pub struct Snapshot {
-    /// The first event that has not happened.
-    pub at: EventId,
-    /// Place and lockset of each thread; threads beyond the end have done nothing.
-    pub threads: Box<[(Place, SetId)]>,
-}
-
 /// One barrier.
 #[derive(Default)]
 struct Barrier {
@@ -160,8 +152,8 @@ pub struct Observer {
     missing: Option<Missing>,
     /// Strategy I: start pairs in the order of their later bounds.
     starts: Vec<Vec<Start>>,
-    /// Strategy II: in order.
-    snapshots: Vec<Snapshot>,
+    /// Strategy II: the events before which snapshots were taken, in order.
+    snapshots: Vec<EventId>,
 }
 
 impl Observer {
@@ -173,7 +165,6 @@ impl Observer {
             let known_after = order.sources().iter().map(|&event| (event, None)).collect();
             Some(Missing { order, known_after })
         });
-        let nothing = Snapshot { at: EventId(0), threads: [].into() };
         Observer {
             strategy,
             keeps: true,
@@ -184,7 +175,7 @@ impl Observer {
             semaphores: Vec::new(),
             missing,
             starts: Vec::new(),
-            snapshots: vec![nothing],
+            snapshots: vec![EventId(0)],
         }
     }
 
@@ -214,7 +205,7 @@ impl Observer {
 
     /// Has the steps of a thread from a place on listed by their locks, as searches need them.
     pub fn list_steps(&mut self, thread: ThreadId, from: Place) {
-        self.threads[thread.index()].history.list(from);
+        self.threads[thread.index()].history.list(from, &self.sets);
     }
 
     /// All threads met so far.
@@ -242,42 +233,29 @@ impl Observer {
         usable.unwrap_or([0, 0])
     }
 
-    /// Strategy II: the number of the last snapshot before both events.
-    pub fn snapshot_before(&self, events: [EventId; 2]) -> Option<usize> {
+    /// Strategy II: the last snapshot before both events. Where threads were then, their histories know.
+    pub fn snapshot_before(&self, events: [EventId; 2]) -> Option<EventId> {
         let earlier = events[0].min(events[1]);
-        self.snapshots.partition_point(|snapshot| snapshot.at <= earlier).checked_sub(1)
+        let after = self.snapshots.partition_point(|&snapshot| snapshot <= earlier);
+        after.checked_sub(1).map(|at| self.snapshots[at])
     }
 
-    /// A snapshot.
-    pub fn snapshot(&self, number: usize) -> &Snapshot {
-        &self.snapshots[number]
-    }
-
-    /// Takes a snapshot of what was before an event.
+    /// Takes a snapshot of what was before an event, which may be an earlier one.
     pub fn take_snapshot(&mut self, before: EventId) {
-        if self.strategy == Strategy::Two && self.keeps {
-            let snapshot = self.now(before);
-            self.file(snapshot);
-        }
-    }
-
-    fn now(&self, at: EventId) -> Snapshot {
-        Snapshot { at, threads: self.threads.iter().map(|thread| (thread.place(), thread.set)).collect() }
-    }
-
-    fn file(&mut self, snapshot: Snapshot) {
-        let at = self.snapshots.partition_point(|other| other.at < snapshot.at);
-        if self.snapshots.get(at).is_none_or(|other| other.at != snapshot.at) {
-            self.snapshots.insert(at, snapshot);
+        if self.strategy == Strategy::Two
+            && self.keeps
+            && let Err(at) = self.snapshots.binary_search(&before)
+        {
+            self.snapshots.insert(at, before);
         }
     }
 
     /// Forgets snapshots before an event, and the steps before the first one that is left.
     pub fn forget_before(&mut self, event: EventId) {
-        self.snapshots.retain(|snapshot| snapshot.at >= event);
-        for (number, thread) in self.threads.iter_mut().enumerate() {
-            if let Some(first) = self.snapshots.first() {
-                thread.history.drop_before(first.threads.get(number).map_or(0, |state| state.0));
+        self.snapshots.retain(|&snapshot| snapshot >= event);
+        for thread in &mut self.threads {
+            if let Some(place) = self.snapshots.first().and_then(|&first| thread.history.place_before(first)) {
+                thread.history.drop_before(place, &self.sets);
             }
             thread.history.drop_stamps_before(event);
         }
@@ -286,8 +264,7 @@ impl Observer {
     /// Bytes, about.
     pub fn memory(&self) -> usize {
         let threads: usize = self.threads.iter().map(|thread| thread.history.memory()).sum();
-        let snapshots: usize = self.snapshots.iter().map(|snapshot| 24 + 8 * snapshot.threads.len()).sum();
-        threads + snapshots
+        threads + self.snapshots.capacity() * size_of::<EventId>()
     }
 
     /// Takes note of an event. Accesses need not be shown unless [`Observer::orders_accesses`].
@@ -319,9 +296,8 @@ impl Observer {
             }
             Op::Notify | Op::NotifyAll if self.waits.any(event.target) => {
                 let published = self.published(event.thread, number);
-                let snapshot = (self.strategy == Strategy::Two && self.keeps).then(|| self.now(EventId(number.0 + 1)));
                 let place = self.threads[at].place();
-                self.waits.notify(event.target, number, event.thread, place, published, snapshot);
+                self.waits.notify(event.target, number, event.thread, place, published);
             }
             Op::Wake => self.wake(number, event),
             Op::Fork => {
@@ -390,10 +366,11 @@ impl Observer {
             holds.swap_remove(at);
         }
         if from != to {
-            *set = self.sets.change(*set, lock, to);
-        }
-        if from != to && self.keeps {
-            history.push(Step { event: number, lock, after: *set, from, to });
+            let change;
+            (*set, change) = self.sets.change(*set, lock, to);
+            if self.keeps {
+                history.push(Taken { event: number, change });
+            }
         }
     }
 
@@ -405,15 +382,13 @@ impl Observer {
             return;
         };
         let (notifier, place, by) = (notify.thread, notify.place, notify.event);
-        let (published, snapshot) = (notify.published.clone(), notify.snapshot.clone());
+        let published = notify.published.clone();
         let thread = &mut self.threads[event.thread.index()];
         thread.learn(number, &published);
         let places = [place, thread.place()];
         if notifier != event.thread {
             self.start(Start { threads: [notifier, event.thread], bounds: [EventId(by.0 + 1), number], places });
-            if let Some(snapshot) = snapshot {
-                self.file(snapshot);
-            }
+            self.take_snapshot(EventId(by.0 + 1));
         }
     }
 

@@ -11,7 +11,7 @@
 use crate::histories::{History, Place, known};
 use crate::observer::{Observer, Strategy};
 use crate::reach::At;
-use crate::sets::SetId;
+use crate::sets::{SetId, Sets};
 use snag_trace::{EventId, LockId, ThreadId};
 use std::sync::Arc;
 
@@ -20,16 +20,16 @@ const SECTION: usize = 32;
 
 /// Where a thread stood before its section: the place at or before another at which it held nothing, and the event that came next. An
 /// event that was next at the given place has to be told.
-fn before_section(history: &History, mut place: Place, mut next: EventId) -> Option<(Place, EventId)> {
+fn before_section(history: &History, sets: &Sets, mut place: Place, mut next: EventId) -> Option<(Place, EventId)> {
     for _ in 0..SECTION {
-        if history.held(place) == SetId::EMPTY {
+        if history.held(place, sets) == SetId::EMPTY {
             return Some((place, next));
         }
         if place == history.base() {
             break;
         }
         place -= 1;
-        next = history.step(place).event;
+        next = history.event(place);
     }
     None
 }
@@ -47,7 +47,8 @@ pub fn held_back(
 ) -> bool {
     let thread = observer.thread(first.thread);
     let history = &thread.history;
-    let Some((place, next)) = before_section(history, first.place, first.event) else { return false };
+    let sets = observer.sets();
+    let Some((place, next)) = before_section(history, sets, first.place, first.event) else { return false };
     // What it learns in its section may have to come after something that it does there.
     if place < first.place && !Arc::ptr_eq(history.stamp_of(next), history.stamp_of(first.event)) {
         return false;
@@ -55,9 +56,8 @@ pub fn held_back(
     if let Some(standing) = &mut standing {
         standing.push((first.thread, next));
     }
-    let sets = observer.sets();
-    let waits_for =
-        |held: SetId| held != SetId::EMPTY && history.range(place, first.place).any(|step| step.waits_for(sets, held));
+    let section = || history.range(place, first.place, sets);
+    let waits_for = |held: SetId| held != SetId::EMPTY && section().any(|step| step.waits_for(sets, held));
     let knows = |stamp: &[u32]| known(stamp, first.thread.index()) > next.0;
     if strategy == Strategy::One {
         return !knows(observer.thread(second.thread).stamp_of(second.event)) && !waits_for(second.set);
@@ -74,12 +74,12 @@ pub fn held_back(
             return false;
         }
         let Some(at) = other.history.place_before(second.event) else { return false };
-        if !waits_for(other.history.held(at)) {
+        if !waits_for(other.history.held(at, sets)) {
             return true;
         }
         // It is in the way with its section, which need not have happened either if nobody knows of it.
         let id = ThreadId::new(number);
-        let before = before_section(&other.history, at, second.event).filter(|_| id != second.thread);
+        let before = before_section(&other.history, sets, at, second.event).filter(|_| id != second.thread);
         before.filter(|&(_, next)| other.keeps_to_itself_from(next)).is_some_and(|(_, next)| {
             if let Some(standing) = &mut standing {
                 standing.push((id, next));
@@ -106,10 +106,10 @@ pub fn gets_there_alone(observer: &Observer, strategy: Strategy, [first, second]
     let needs = |(thread, &time): (usize, &u32)| time > first.event.0 && thread != second.thread.index();
     let others = threads.iter().enumerate().filter(|(thread, _)| *thread != second.thread.index());
     !history.stamp_of(second.event).iter().enumerate().any(needs)
-        && others.map(|(_, thread)| &thread.history).all(|other| held_at(other, first.event).is_some_and(free))
+        && others.map(|(_, thread)| &thread.history).all(|other| held_at(other, sets, first.event).is_some_and(free))
 }
 
 /// The locks that a thread held before an event; `None` if that was dropped.
-fn held_at(history: &History, event: EventId) -> Option<SetId> {
-    history.place_before(event).map(|place: Place| history.held(place))
+fn held_at(history: &History, sets: &Sets, event: EventId) -> Option<SetId> {
+    history.place_before(event).map(|place: Place| history.held(place, sets))
 }

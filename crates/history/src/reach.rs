@@ -156,10 +156,11 @@ impl Reach {
         }
         let reached = kept.search.reaches(&view, target);
         for &deadlock in &kept.search.deadlocks()[kept.reported..] {
-            let locks = [0, 1].map(|side| view.histories[side].step(deadlock[side]).lock);
+            let locks = [0, 1].map(|side| view.histories[side].step(deadlock[side], view.sets).lock);
             let steps = [0, 1].map(|side| {
                 let (history, place) = (view.histories[side], deadlock[side]);
-                At { event: history.step(place).event, thread: threads[side], place, set: history.held(place) }
+                let set = history.held(place, view.sets);
+                At { event: history.event(place), thread: threads[side], place, set }
             });
             self.standoffs.push(Standoff { steps, locks, from });
         }
@@ -206,9 +207,9 @@ impl Reach {
         let earliest = match self.strategy {
             Strategy::One => (self.observer.start_pair(threads, events), EventId(0)),
             Strategy::Two => {
-                let snapshot = self.observer.snapshot(self.observer.snapshot_before(events)?);
-                let place = |thread: ThreadId| snapshot.threads.get(thread.index()).map_or(0, |state| state.0);
-                (threads.map(place), snapshot.at)
+                let snapshot = self.observer.snapshot_before(events)?;
+                let place = |thread: ThreadId| self.observer.thread(thread).history.place_before(snapshot);
+                ([place(threads[0])?, place(threads[1])?], snapshot)
             }
         };
         Some((self.quiet(threads, events, earliest).unwrap_or(earliest), target))
@@ -225,16 +226,16 @@ impl Reach {
             if at < earliest.1 || places[0] < earliest.0[0] || places[1] < earliest.0[1] {
                 return None;
             }
-            let held = |side: usize| histories[side].held(places[side]) != SetId::EMPTY;
+            let held = |side: usize| histories[side].held(places[side], self.observer.sets()) != SetId::EMPTY;
             let Some(side) = [0, 1].into_iter().find(|&side| held(side)) else { return Some((places, at)) };
             // Back to before the step since which that thread holds what it holds.
             if places[side] == histories[side].base() {
                 return None;
             }
             places[side] -= 1;
-            at = histories[side].step(places[side]).event;
+            at = histories[side].event(places[side]);
             let (other, history) = (1 - side, histories[1 - side]);
-            while places[other] > history.base() && history.step(places[other] - 1).event >= at {
+            while places[other] > history.base() && history.event(places[other] - 1) >= at {
                 places[other] -= 1;
             }
             if places[other] == history.base() && history.place_before(at).is_none() {
@@ -264,7 +265,9 @@ impl Reach {
         let from = a.event.min(b.event);
         let place = |at: &At| self.observer.thread(at.thread).history.place_before(from);
         let alone = Some(([place(a)?, place(b)?], from));
-        alone.and_then(|from| self.schedule_from(from, [a, b], events)).or_else(|| self.schedule_of_held([a, b], events))
+        alone
+            .and_then(|from| self.schedule_from(from, [a, b], events))
+            .or_else(|| self.schedule_of_held([a, b], events))
     }
 
     /// The schedule of what needs no search as threads are held back.
@@ -326,8 +329,8 @@ impl Reach {
         let mut places = from.0;
         for side in search.path(target)? {
             let place = &mut places[side as usize];
-            let step = view.histories[side as usize].step(*place);
-            writer.run(side, EventId(step.event.0 + 1))?;
+            let event = view.histories[side as usize].event(*place);
+            writer.run(side, EventId(event.0 + 1))?;
             *place += 1;
         }
         writer.run(Side::A, ends[0].event)?;
@@ -376,7 +379,7 @@ fn others(observer: &Observer, at: EventId, threads: [ThreadId; 2]) -> Others {
     for (number, thread) in observer.threads().iter().enumerate() {
         if !threads.contains(&ThreadId::new(number)) {
             let place = thread.history.place_before(at).unwrap_or(thread.history.base());
-            locks.extend(observer.sets().locks(thread.history.held(place)));
+            locks.extend(observer.sets().locks(thread.history.held(place, observer.sets())));
         }
     }
     Others { at: at.0, locks }

@@ -94,7 +94,7 @@ impl View<'_> {
     /// Whether a step can never be taken because of third threads.
     fn is_barred(&self, side: usize, place: u32) -> bool {
         let Some(others) = self.others else { return false };
-        let step = self.histories[side].step(place);
+        let step = self.histories[side].step(place, self.sets);
         let locked = others.locks.iter().any(|&(lock, mode)| lock == step.lock && mode.excludes(step.to));
         step.is_lock() && locked || self.waits_for_others(self.histories[side].stamp(place))
     }
@@ -113,15 +113,14 @@ impl View<'_> {
 
     /// Whether the thread of `side` waits at its place for a lock that the other has.
     fn is_disabled(&self, side: usize, pair: Pair) -> bool {
-        let step = self.histories[side].step(pair[side]);
-        let other = self.histories[1 - side].held(pair[1 - side]);
-        step.is_lock() && step.to.excludes(self.sets.mode(other, step.lock))
+        let other = self.histories[1 - side].held(pair[1 - side], self.sets);
+        self.histories[side].step(pair[side], self.sets).waits_for(self.sets, other)
     }
 
     /// Whether the step of `side` must come before that of the other thread.
     fn precedes(&self, side: usize, pair: Pair) -> bool {
-        let step = self.histories[side].step(pair[side]);
-        known(self.histories[1 - side].stamp(pair[1 - side]), self.threads[side]) > step.event.0
+        let event = self.histories[side].event(pair[side]);
+        known(self.histories[1 - side].stamp(pair[1 - side]), self.threads[side]) > event.0
     }
 }
 
@@ -273,7 +272,7 @@ impl Search {
             }
         } else {
             let (mut woken, mut inner) = (std::mem::take(&mut self.woken), Vec::new());
-            self.agenda.wake(target, view.histories, &mut woken, &mut inner);
+            self.agenda.wake(target, view.histories, view.sets, &mut woken, &mut inner);
             for &pair in &woken {
                 let node = self.was_visited(pair);
                 self.visited.node_mut(node).reasons = 0;
@@ -416,7 +415,7 @@ impl Search {
         if at_end_b || disabled[1] {
             return (Check::Lcc4, A);
         }
-        let [a, b] = [0, 1].map(|side| view.histories[side].step(pair[side]));
+        let [a, b] = [0, 1].map(|side| view.histories[side].step(pair[side], view.sets));
         match (a.is_lock(), b.is_lock()) {
             (true, false) => (Check::Rc1, B),
             (false, true) => (Check::Rc2, A),
@@ -429,7 +428,7 @@ impl Search {
     fn locks(&mut self, view: &View, node: NodeId, target: Pair) -> (Check, Moves) {
         let pair = self.visited.node(node).pair;
         let [ha, hb] = view.histories;
-        let [a, b] = [ha.step(pair[0]), hb.step(pair[1])];
+        let [a, b] = [ha.step(pair[0], view.sets), hb.step(pair[1], view.sets)];
         let differ = a.lock != b.lock;
         // The first step of each thread on the lock that the other one takes, before its target.
         let touch_b = hb.next_touch(a.lock, pair[1]).filter(|&place| place < target[1]);
@@ -444,12 +443,12 @@ impl Search {
             self.leave(node, RC5, [Some(Until::Touches(Side::A, b.lock, pair[0])), inner]);
             return (Check::Rc5, B);
         }
-        let unlock_a = ha.next_unlock(a.lock, pair[0] + 1).filter(|&place| place < target[0]);
+        let unlock_a = ha.next_unlock(a.lock, pair[0] + 1, view.sets).filter(|&place| place < target[0]);
         if a.to == Mode::Exclusive && unlock_a.is_none() {
             self.leave(node, RC6, [Some(Until::Unlocks(Side::A, a.lock, pair[0] + 1)), inner]);
             return (Check::Rc6, B);
         }
-        let unlock_b = hb.next_unlock(b.lock, pair[1] + 1).filter(|&place| place < target[1]);
+        let unlock_b = hb.next_unlock(b.lock, pair[1] + 1, view.sets).filter(|&place| place < target[1]);
         if b.to == Mode::Exclusive && unlock_b.is_none() {
             // RC5 or RC6 would hold for a target that is not behind these steps.
             let last = touch_a.filter(|_| differ).max(unlock_a);

@@ -31,18 +31,37 @@ impl SetId {
     pub const EMPTY: SetId = SetId(0);
 }
 
+/// The number of a change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ChangeId(u32);
+
+/// How a set became another one: one lock changed its mode.
+#[derive(Clone, Copy, Debug)]
+pub struct Change {
+    /// The lock.
+    pub lock: LockId,
+    /// How it was held before.
+    pub from: Mode,
+    /// How it is held then.
+    pub to: Mode,
+    /// What is held then.
+    pub after: SetId,
+}
+
 /// All sets that occurred.
 pub struct Sets {
     /// Ascending by lock; no lock is free.
     sets: Vec<Box<[(LockId, Mode)]>>,
     ids: HashMap<Box<[(LockId, Mode)]>, SetId>,
     /// Per set what it became by which change, so that a set met again is not built again.
-    changes: Vec<Vec<(LockId, Mode, SetId)>>,
+    became: Vec<Vec<(LockId, Mode, SetId, ChangeId)>>,
+    changes: Vec<Change>,
 }
 
 impl Default for Sets {
     fn default() -> Sets {
-        Sets { sets: vec![[].into()], ids: HashMap::from([([].into(), SetId::EMPTY)]), changes: vec![Vec::new()] }
+        let ids = HashMap::from([([].into(), SetId::EMPTY)]);
+        Sets { sets: vec![[].into()], ids, became: vec![Vec::new()], changes: Vec::new() }
     }
 }
 
@@ -64,12 +83,19 @@ impl Sets {
         self.locks(a).iter().any(|&(lock, mode)| mode.excludes(self.mode(b, lock)))
     }
 
-    /// The set after one lock in it has changed its mode.
-    pub fn change(&mut self, set: SetId, lock: LockId, mode: Mode) -> SetId {
-        let known = &mut self.changes[set.0 as usize];
+    /// A change that was made.
+    #[inline]
+    pub fn change_of(&self, id: ChangeId) -> &Change {
+        &self.changes[id.0 as usize]
+    }
+
+    /// The set after one lock in it has changed its mode, and the number of that change.
+    pub fn change(&mut self, set: SetId, lock: LockId, mode: Mode) -> (SetId, ChangeId) {
+        let known = &self.became[set.0 as usize];
         if let Some(at) = known.iter().position(|change| (change.0, change.1) == (lock, mode)) {
-            return known[at].2;
+            return (known[at].2, known[at].3);
         }
+        let from = self.mode(set, lock);
         let mut locks: Vec<(LockId, Mode)> = self.locks(set).iter().copied().filter(|held| held.0 != lock).collect();
         if mode != Mode::Free {
             locks.push((lock, mode));
@@ -81,12 +107,14 @@ impl Sets {
             None => {
                 let id = SetId(self.sets.len() as u32);
                 self.sets.push(locks.clone());
-                self.changes.push(Vec::new());
+                self.became.push(Vec::new());
                 self.ids.insert(locks, id);
                 id
             }
         };
-        self.changes[set.0 as usize].push((lock, mode, id));
-        id
+        let change = ChangeId(self.changes.len() as u32);
+        self.changes.push(Change { lock, from, to: mode, after: id });
+        self.became[set.0 as usize].push((lock, mode, id, change));
+        (id, change)
     }
 }

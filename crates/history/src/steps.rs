@@ -1,18 +1,29 @@
 //! The steps of a history, in pieces of one size: pushing one moves no other, and the oldest can be dropped.
 
-use crate::histories::{Place, Step};
+use crate::histories::Place;
+use crate::sets::ChangeId;
+use snag_trace::EventId;
 use std::collections::VecDeque;
 
+/// A step as it is kept: few are ever looked at, so it is short.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Taken {
+    /// The event.
+    pub event: EventId,
+    /// What it changed.
+    pub change: ChangeId,
+}
+
 /// Steps of a piece.
-const PIECE: usize = 128;
+const PIECE: usize = 256;
 
 /// Steps by their places.
 #[derive(Clone, Debug, Default)]
 pub struct Steps {
     /// Full pieces, the oldest first.
-    full: VecDeque<Vec<Step>>,
+    full: VecDeque<Vec<Taken>>,
     /// The piece that is filled.
-    last: Vec<Step>,
+    last: Vec<Taken>,
     /// The place of the first step of the first piece.
     origin: Place,
     /// The first place that was not dropped.
@@ -22,7 +33,7 @@ pub struct Steps {
 impl Steps {
     /// Adds a step at the end.
     #[inline]
-    pub fn push(&mut self, step: Step) {
+    pub fn push(&mut self, step: Taken) {
         if self.last.len().is_multiple_of(PIECE) {
             self.next_piece();
         }
@@ -52,7 +63,7 @@ impl Steps {
 
     /// The step at a place.
     #[inline]
-    pub fn get(&self, place: Place) -> &Step {
+    pub fn get(&self, place: Place) -> &Taken {
         debug_assert!(place >= self.base);
         let at = (place - self.origin) as usize;
         match at.checked_sub(self.full.len() * PIECE) {
@@ -62,7 +73,7 @@ impl Steps {
     }
 
     /// The first place from which on no step has some property, which all those before it have.
-    pub fn partition_point(&self, holds: impl Fn(&Step) -> bool) -> Place {
+    pub fn partition_point(&self, holds: impl Fn(&Taken) -> bool) -> Place {
         let (mut from, mut to) = (self.base, self.end());
         while from < to {
             let middle = from + (to - from) / 2;
@@ -72,7 +83,7 @@ impl Steps {
     }
 
     /// Drops the first step.
-    pub fn pop(&mut self) -> Option<Step> {
+    pub fn pop(&mut self) -> Option<Taken> {
         let step = (self.base < self.end()).then(|| *self.get(self.base))?;
         self.base += 1;
         while (self.base - self.origin) as usize >= PIECE && self.full.pop_front().is_some() {
@@ -83,15 +94,13 @@ impl Steps {
 
     /// Bytes, about.
     pub fn memory(&self) -> usize {
-        (self.full.len() * PIECE + self.last.capacity()) * size_of::<Step>()
+        (self.full.len() * PIECE + self.last.capacity()) * size_of::<Taken>()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sets::{Mode, SetId};
-    use snag_trace::{EventId, LockId};
 
     #[test]
     fn steps_keep_their_places_while_others_come_and_go() {
@@ -99,8 +108,7 @@ mod tests {
         let (mut pushed, mut dropped) = (0, 0);
         for round in 0..3_000 {
             if round % 7 < 4 || pushed < 300 {
-                let (from, to) = (Mode::Free, Mode::Exclusive);
-                steps.push(Step { event: EventId(10 * pushed), lock: LockId(0), after: SetId::EMPTY, from, to });
+                steps.push(Taken { event: EventId(10 * pushed), change: ChangeId::default() });
                 pushed += 1;
             } else {
                 assert_eq!(steps.pop().map(|step| step.event), Some(EventId(10 * dropped)));

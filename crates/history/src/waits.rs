@@ -1,7 +1,6 @@
 //! Notifies that a wake-up may still name: those that came while somebody was waiting.
 
 use crate::histories::Place;
-use crate::observer::Snapshot;
 use snag_trace::{EventId, ThreadId};
 
 /// A notify.
@@ -14,8 +13,6 @@ pub struct Notify {
     pub place: Place,
     /// What a wake-up learns from it.
     pub published: Vec<u32>,
-    /// Where all threads were then.
-    pub snapshot: Option<Snapshot>,
 }
 
 #[derive(Default)]
@@ -59,16 +56,8 @@ impl Waits {
     }
 
     /// Keeps a notify.
-    pub fn notify(
-        &mut self,
-        condition: u32,
-        event: EventId,
-        thread: ThreadId,
-        place: Place,
-        published: Vec<u32>,
-        snapshot: Option<Snapshot>,
-    ) {
-        let notify = Notify { event, thread, place, published, snapshot };
+    pub fn notify(&mut self, condition: u32, event: EventId, thread: ThreadId, place: Place, published: Vec<u32>) {
+        let notify = Notify { event, thread, place, published };
         self.condition(condition).notifies.push(notify);
     }
 

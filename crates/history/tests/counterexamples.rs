@@ -78,10 +78,12 @@ fn theorem_3_needs_a_start_pair_and_a_snapshot_of_the_same_moment() {
     threads.iter().for_each(|&thread| one.observer.list_steps(thread, 0));
     let start = one.observer.start_pair(threads, [a.event, b.event]);
     assert_eq!(start, [0, 3]);
-    let snapshot = two.observer.snapshot(two.observer.snapshot_before([EventId(16); 2]).expect("there is one"));
-    assert_eq!(snapshot.at, EventId(16));
+    let snapshot = two.observer.snapshot_before([EventId(16); 2]).expect("there is one");
+    assert_eq!(snapshot, EventId(16));
     let c = ThreadId(2);
-    let others = Others { at: 16, locks: two.observer.sets().locks(snapshot.threads[c.index()].1).to_vec() };
+    let (history, sets) = (&two.observer.thread(c).history, two.observer.sets());
+    let held = history.held(history.place_before(snapshot).expect("nothing was dropped"), sets);
+    let others = Others { at: 16, locks: sets.locks(held).to_vec() };
     let histories = threads.map(|thread| &one.observer.thread(thread).history);
     let sets = one.observer.sets();
     let view = View { histories, threads: threads.map(ThreadId::index), sets, others: Some(&others) };

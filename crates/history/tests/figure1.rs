@@ -55,13 +55,13 @@ impl Figure {
 
     /// The start pair for the last accesses of both threads.
     fn start(&self, strategy: Strategy) -> Pair {
-        let last = |thread: ThreadId| self.observer.thread(thread).history.step(0).event.max(EventId(30));
+        let last = |thread: ThreadId| self.observer.thread(thread).history.event(0).max(EventId(30));
         let events = THREADS.map(last);
         match strategy {
             Strategy::One => self.observer.start_pair(THREADS, events),
             Strategy::Two => {
                 let snapshot = self.observer.snapshot_before(events).unwrap();
-                [0, 1].map(|thread| self.observer.snapshot(snapshot).threads[thread].0)
+                THREADS.map(|thread| self.observer.thread(thread).history.place_before(snapshot).unwrap())
             }
         }
     }
@@ -81,7 +81,11 @@ fn the_accesses_and_locksets_are_those_of_the_figure() {
     assert_eq!(places, [10, 11, 10, 11]);
     let held = |thread: usize, place: u32| {
         let view = figure.view();
-        view.sets.locks(view.histories[thread].held(place - 1)).iter().map(|held| held.0).collect::<Vec<LockId>>()
+        view.sets
+            .locks(view.histories[thread].held(place - 1, view.sets))
+            .iter()
+            .map(|held| held.0)
+            .collect::<Vec<LockId>>()
     };
     assert_eq!(held(0, 3), [LockId(2), LockId(3)]);
     assert_eq!(held(0, 11), [LockId(0), LockId(3)]);
