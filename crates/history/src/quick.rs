@@ -1,12 +1,13 @@
 //! Questions that need no search: orders of events that are tried before one.
 //!
-//! *Held back*: everything as observed up to the later event, except that the thread of the earlier one stops where it last held
-//! no lock, and goes on when all others have arrived. While it stands there it is in nobody's way; then it needs the locks of its
-//! section, and who has them is held back before its own. *Alone*: everything as observed up to the earlier event, from where only the thread of the later one goes on.
+//! *Held back*: everything as observed up to the later event, except that the thread of the earlier one stops where it
+//! last held no lock, and goes on when all others have arrived. While it stands there it is in nobody's way; then it needs
+//! the locks of its section, and who has them is held back before its own. *Alone*: everything as observed up to the
+//! earlier event, from where only the thread of the later one goes on.
 //!
 //! Guarantee: what is accepted here is possible. Under strategy I a search of the two threads would say so as well; under
-//! strategy II it may not, as its third threads stay where they were. Cost: a look at each thread, and at the steps of one section; the
-//! way alone costs a look at each lock that is held.
+//! strategy II it may not, as its third threads stay where they were. Deviation: the paper has neither. Cost: a look at each
+//! thread, and at the steps of one section; the way alone costs a look at each lock that is held.
 
 use crate::histories::{History, Place, known};
 use crate::observer::{Observer, Strategy};
@@ -18,8 +19,8 @@ use std::sync::Arc;
 /// So many steps back the beginning of a section is looked for.
 const SECTION: usize = 32;
 
-/// Where a thread stood before its section: the place at or before another at which it held nothing, and the event that came next. An
-/// event that was next at the given place has to be told.
+/// Where a thread stood before its section: the last place, up to a given one, at which it held nothing, and its next event
+/// there. At the given place that is `next`.
 fn before_section(history: &History, sets: &Sets, mut place: Place, mut next: EventId) -> Option<(Place, EventId)> {
     for _ in 0..SECTION {
         if history.held(place, sets) == SetId::EMPTY {
@@ -34,8 +35,8 @@ fn before_section(history: &History, sets: &Sets, mut place: Place, mut next: Ev
     None
 }
 
-/// The events before which threads stand, holding nothing, while all others go on as observed up to the later of two events; that
-/// of the earlier one comes first, and goes on to its own event then.
+/// The events before which threads stand, holding nothing, while all others go on as observed up to the later of two events.
+/// The thread of the earlier one comes first, and goes on to its event then.
 pub type Standing = Vec<(ThreadId, EventId)>;
 
 /// Whether the pair can be held back so, and where threads stand for that, if `standing` is to be known.

@@ -6,8 +6,7 @@
 //! the distance of its targets and not the length of the trace. Such moments are chosen by the two events alone: the last
 //! one before a mark, marks being as far apart as the events are, so that many questions share a start.
 //!
-//! Many questions need no search at all: if the thread of the earlier event stays where it is, the other one may get there alone.
-//! For strategy II this is one more chance, as the third threads have done more then, and may stand in the way less.
+//! Many questions need no search at all: see [`quick`].
 
 use crate::agenda::{Pair, Side};
 use crate::histories::{Place, known};

@@ -114,7 +114,7 @@ pub struct Options {
     pub all: bool,
     /// CP and WCP: leave out what does not matter before anything else.
     pub reduce: bool,
-    /// Lock histories: also count the calls of searches that remember nothing.
+    /// Lock histories: count the calls of searches for all questions, and of searches that remember nothing.
     pub anew: bool,
     /// At most so many races of each engine are proved; the others are counted.
     pub max_races: usize,
