@@ -106,6 +106,7 @@ fn next_chunk() {
     }
     // Waiting for the tool is no reason to take the token away.
     crate::thread::inside(thread, exchange_chunk);
+    token::wipe();
 }
 
 fn exchange_chunk() {

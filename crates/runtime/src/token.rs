@@ -123,6 +123,18 @@ fn stop_following(outcome: u32) {
     futex_wake(&header().outcome, 1, true);
 }
 
+/// Overwrites what the functions here have left on the stack below. Programs copy parts of structures that they have never
+/// written; what they find there must not depend on how long we waited, or on whether a schedule is followed.
+#[inline(never)]
+pub fn wipe() {
+    const WORDS: usize = 256;
+    let mut below = core::mem::MaybeUninit::<[u64; WORDS]>::uninit();
+    unsafe {
+        core::arch::asm!("rep stosq", inout("rcx") WORDS => _, inout("rdi") below.as_mut_ptr() => _, in("rax") 0u64,
+                         options(nostack, preserves_flags));
+    }
+}
+
 /// Gives the token to somebody, or to nobody. Under the scheduler's lock.
 pub fn dispatch() {
     if !is_on() {
@@ -297,6 +309,7 @@ pub fn preempt(thread: *mut Thread, next: [u64; 3]) {
         }
         page().budget -= 1;
     });
+    wipe();
     if unsafe { (*thread).pending_signals.load(Relaxed) } != 0 {
         signals::deliver(thread);
     }
@@ -315,7 +328,12 @@ fn let_others_run(thread: *mut Thread) {
 /// Lets another thread run, if one waits.
 pub fn yield_now(thread: *mut Thread) {
     SCHEDULER.lock();
-    if others_wait() { let_others_run(thread) } else { SCHEDULER.unlock() }
+    if others_wait() {
+        let_others_run(thread)
+    } else {
+        SCHEDULER.unlock()
+    }
+    wipe();
 }
 
 /// Waits until `wake` is called for the key, or the deadline. True if it timed out.
@@ -351,6 +369,7 @@ fn block_as(thread: *mut Thread, key: usize, deadline: Option<(c_int, u64)>, can
         SCHEDULER.unlock();
     }
     this.cancellable = outside;
+    wipe();
     this.timed_out
 }
 
@@ -401,6 +420,7 @@ pub fn wake(key: usize, most: usize, notify: u64) -> usize {
         }
     }
     SCHEDULER.unlock();
+    wipe();
     woken
 }
 
@@ -430,6 +450,7 @@ pub fn release(thread: *mut Thread) {
     end_turn(thread);
     dispatch();
     SCHEDULER.unlock();
+    wipe();
 }
 
 /// Takes the token again.
@@ -438,6 +459,7 @@ pub fn acquire(thread: *mut Thread) {
     make_runnable(thread);
     SCHEDULER.unlock();
     wait_for_token(thread, None);
+    wipe();
 }
 
 /// A call of the C library in the middle of an operation. Should it have to wait, for a lock of the dynamic linker say,
@@ -467,11 +489,13 @@ pub fn admit(thread: *mut Thread) {
     SCHEDULER.lock();
     make_runnable(thread);
     SCHEDULER.unlock();
+    wipe();
 }
 
 /// The first turn of a thread.
 pub fn first_turn(thread: *mut Thread) {
     wait_for_token(thread, None);
+    wipe();
 }
 
 /// The last thing a thread does.
