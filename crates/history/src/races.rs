@@ -56,6 +56,8 @@ pub struct Settings {
     pub patience: usize,
     /// Questions that need no search are not put to one.
     pub shortcuts: bool,
+    /// Among them are those that are answered by holding threads back.
+    pub hold_back: bool,
 }
 
 impl Settings {
@@ -63,7 +65,16 @@ impl Settings {
     pub fn of(strategy: Strategy) -> Settings {
         let depth = Depth::Search { incremental: true };
         let patience = if strategy == Strategy::Two { 16 } else { 64 };
-        Settings { strategy, depth, all_pairs: false, pairs: 1_000_000, final_at_once: true, patience, shortcuts: true }
+        Settings {
+            strategy,
+            depth,
+            all_pairs: false,
+            pairs: 1_000_000,
+            final_at_once: true,
+            patience,
+            shortcuts: true,
+            hold_back: true,
+        }
     }
 }
 
@@ -97,7 +108,11 @@ impl Races {
         let incremental = settings.depth != Depth::Search { incremental: false };
         let reach = Reach::new(observer, settings.strategy, incremental);
         Races {
-            reach: if settings.shortcuts { reach } else { reach.without_shortcuts() },
+            reach: match settings {
+                Settings { shortcuts: false, .. } => reach.without_shortcuts(),
+                Settings { hold_back: false, .. } => reach.without_holding_back(),
+                _ => reach,
+            },
             settings,
             cells: Vec::new(),
             segments: Vec::new(),
