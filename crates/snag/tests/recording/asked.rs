@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 /// A folder with an example, compiled.
@@ -209,7 +210,16 @@ fn signals_that_end_programs_are_passed_on_and_leave_nothing_behind() {
     compile("gcc", &["-g", "-fsanitize=thread"], &folder.path("waits.c"), &folder.path("program"));
     std::fs::create_dir(folder.path("temporary")).unwrap();
     for signal in [libc::SIGTERM, libc::SIGHUP] {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_snag"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_snag"));
+        // The tests may have been started under nohup, which would go on to the program.
+        // SAFETY: a plain system call in the child before it becomes the program.
+        unsafe {
+            command.pre_exec(move || {
+                libc::signal(signal, libc::SIG_DFL);
+                Ok(())
+            })
+        };
+        let mut child = command
             .args(["run", "-o", "report.txt", "--", "./program"])
             .current_dir(&folder.0)
             .env("TMPDIR", folder.path("temporary"))
