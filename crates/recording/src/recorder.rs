@@ -345,7 +345,7 @@ impl Output {
     /// Takes the events that were translated. When they fill a block, what belongs beside it follows.
     fn take(&mut self, translator: &mut Translator) {
         if self.unwritten.is_none() {
-            let written = self.writer.push(&translator.events, &translator.tables);
+            let written = self.writer.push(&translator.batch, &translator.tables);
             self.note(written);
         }
         translator.taken();

@@ -289,18 +289,18 @@ struct Comparison<'a> {
 impl Comparison<'_> {
     /// Compares the events that were translated since the last time.
     fn compare(&mut self, translator: &mut Translator) {
-        for now in &translator.events {
+        for now in translator.batch.events() {
             if self.difference.is_some() {
                 break;
             }
             let event = self.compared;
             if event >= self.trace.len() {
-                let now = describe_recorded(now, &translator.tables);
+                let now = describe_recorded(&now, &translator.tables);
                 self.difference = Some((event as u64, "the end of the recording".to_owned(), now));
-            } else if self.is_same(now) {
+            } else if self.is_same(&now) {
                 self.compared += 1;
             } else {
-                let now = describe_recorded(now, &translator.tables);
+                let now = describe_recorded(&now, &translator.tables);
                 self.difference = Some((event as u64, describe(self.trace, event), now));
             }
         }

@@ -9,6 +9,7 @@ mod calls;
 mod heap;
 mod memory;
 mod objects;
+mod quick;
 mod shadow;
 mod synchronisation;
 
@@ -18,8 +19,9 @@ use crate::wire::{self, op};
 use calls::Calls;
 use heap::Heap;
 use objects::Objects;
+use quick::{FoundSpot, NEAR, Near, Runs, SPOTS};
 use shadow::Shadow;
-use snag_trace::snag_format::RecordedEvent;
+use snag_trace::snag_format::{Batch, RecordedEvent, SpotId};
 use snag_trace::{LocId, MemoryOrder, Op, Space, Tables, ThreadId, VarId, Variable};
 use std::collections::{HashMap, HashSet};
 use synchronisation::sync_name;
@@ -48,7 +50,7 @@ pub struct Translator {
     /// Names and declarations of the trace so far; of variables only those that have a name.
     pub tables: Tables,
     /// Events that have not been taken.
-    pub events: Vec<RecordedEvent>,
+    pub batch: Batch,
     /// Names of addresses.
     pub symbols: Symbols,
     /// What was odd.
@@ -65,6 +67,10 @@ pub struct Translator {
     taken: usize,
     locations: HashMap<u64, LocId, BuildWordHasher>,
     location_cache: Vec<(u64, LocId)>,
+    /// Memory and spots that were found last, for those in a hurry.
+    near: Box<[Near; NEAR]>,
+    spots: Box<[FoundSpot; SPOTS]>,
+    runs: Runs,
     /// Turns of threads since they were last taken: thread, timed out, steps.
     turns: Vec<(u32, bool, u64)>,
     /// Variables of the program near what the trace touches: those found, and those that are new.
@@ -95,9 +101,6 @@ const CACHE: usize = 1 << 14;
 /// So many events are handed over at once: few enough to stay in the processor's cache.
 const BATCH: usize = 1 << 10;
 
-/// So many words ahead memory is fetched: some records.
-const AHEAD: usize = 18;
-
 fn slot(key: u64) -> usize {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - CACHE.trailing_zeros())) as usize
 }
@@ -107,7 +110,7 @@ impl Translator {
     pub fn new(symbols: Symbols) -> Translator {
         Translator {
             tables: Tables::new(),
-            events: Vec::with_capacity(BATCH + 64),
+            batch: Batch::default(),
             symbols,
             oddities: Oddities::default(),
             calls: Calls::new(),
@@ -120,6 +123,9 @@ impl Translator {
             taken: 0,
             locations: HashMap::default(),
             location_cache: vec![(0, LocId::NONE); CACHE],
+            near: Box::new([Near::NOWHERE; NEAR]),
+            spots: Box::new([(0, SpotId::default()); SPOTS]),
+            runs: Runs { id: ThreadId(0), own: shadow::own(0) },
             turns: Vec::new(),
             data: HashSet::new(),
             new_data: Vec::new(),
@@ -137,19 +143,22 @@ impl Translator {
     pub fn chunk(&mut self, words: &[u64], cut: bool, take: &mut dyn FnMut(&mut Translator)) {
         let mut at = 0;
         while at < words.len() && words[at] != 0 && self.oddities.broken.is_none() {
+            if !cut {
+                at += self.quick(&words[at..], BATCH.saturating_sub(self.batch.len()));
+                if self.batch.len() >= BATCH {
+                    take(self);
+                }
+                if words.get(at).is_none_or(|&word| word == 0) {
+                    break;
+                }
+            }
             let length = wire::words(&words[at..]);
             let next = at + length;
             if next > words.len() || cut && words.get(next).is_none_or(|&word| word == 0) {
                 break;
             }
-            // Mostly there is a plain access so far ahead; if not, nothing is lost.
-            if let Some(&[first, address]) = words.get(at + AHEAD..at + AHEAD + 2)
-                && matches!(first as u8, op::READ | op::WRITE)
-            {
-                self.shadow.fetch(self.heap.guess(address));
-            }
             self.record(&words[at..next]);
-            if self.events.len() >= BATCH {
+            if self.batch.len() >= BATCH {
                 take(self);
             }
             at = next;
@@ -159,13 +168,13 @@ impl Translator {
 
     /// The events have been taken.
     pub fn taken(&mut self) {
-        self.taken += self.events.len();
-        self.events.clear();
+        self.taken += self.batch.len();
+        self.batch.clear();
     }
 
     /// Number of events so far.
     pub fn count(&self) -> usize {
-        self.taken + self.events.len()
+        self.taken + self.batch.len()
     }
 
     fn record(&mut self, words: &[u64]) {
@@ -175,7 +184,7 @@ impl Translator {
         let (a, b) = (word(1), word(2));
         match code {
             op::READ | op::WRITE => {
-                self.calls.step(self.current);
+                self.calls.step();
                 let op = if code == op::READ { Op::Read } else { Op::Write };
                 match detail & 7 {
                     4 => {
@@ -185,9 +194,9 @@ impl Translator {
                     log => self.access(op, a, 1 << log, pc, Some(b)),
                 }
             }
-            op::ENTER => self.calls.enter(self.current, pc, &mut self.symbols),
-            op::LEAVE => self.calls.leave(self.current),
-            op::STEP => self.calls.step(self.current),
+            op::ENTER => self.calls.enter(pc, &mut self.symbols),
+            op::LEAVE => self.calls.leave(),
+            op::STEP => self.calls.step(),
             op::SWITCH => self.switch(a, b),
             op::ATOMIC_READ | op::ATOMIC_WRITE | op::RMW => self.atomic(code, detail, pc, a, b, word(3)),
             op::RANGE_READ | op::RANGE_WRITE => self.range(code, pc, a, b, words.get(3..).unwrap_or(&[])),
@@ -267,8 +276,9 @@ impl Translator {
 
     fn switch(&mut self, a: u64, steps: u64) {
         self.current = a as u32 as usize;
-        self.thread(self.current);
-        self.calls.set_steps(self.current, steps);
+        self.runs.id = self.thread(self.current);
+        self.runs.own = shadow::own(self.current);
+        self.calls.switch(self.current, steps);
         self.turns.push((a as u32, a >> 32 != 0, steps));
     }
 
@@ -281,6 +291,9 @@ impl Translator {
             let name = if number == 0 { "main".to_owned() } else { format!("T{number}") };
             let id = self.tables.thread(&name);
             self.threads[number] = ThreadState { id, known: true, ..ThreadState::default() };
+            if number == self.current {
+                self.runs.id = id;
+            }
         }
         self.threads[number].id
     }
@@ -289,11 +302,17 @@ impl Translator {
     #[inline]
     #[allow(clippy::too_many_arguments)]
     fn emit(&mut self, op: Op, address: u64, size: u64, aux: u32, pc: u64, value: Option<i64>, written: Option<i64>) {
+        self.calls.event(self.count());
+        let thread = self.runs.id;
+        // Of eight bytes nothing is too much.
+        let fits = |value: &i64| (*value as u64).unbounded_shr(8 * size as u32) == 0;
+        if let (Op::Read | Op::Write, 1..=8, Some(value)) = (op, size, value.filter(fits)) {
+            let spot = self.spot(op, size, pc);
+            return self.batch.access(spot, thread, address, value as u64);
+        }
         let location = self.location(pc);
-        let thread = self.threads.get(self.current).map_or(ThreadId(0), |thread| thread.id);
-        self.calls.event(self.current, self.taken + self.events.len());
         let hint = (pc ^ pc >> 16) as u16;
-        self.events.push(RecordedEvent { address, size, value, written, location, thread, aux, hint, op });
+        self.batch.event(RecordedEvent { address, size, value, written, location, thread, aux, hint, op });
     }
 
     /// An event about something that is no variable.

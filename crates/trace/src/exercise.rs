@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::events::Events;
 use crate::open::{Format, read_from};
 use crate::reader::{BlockReader, TraceReader};
-use crate::snag_format::{RecordedEvent, RecordingWriter, SnagReader, SnagWriter, repaired};
+use crate::snag_format::{Batch, RecordedEvent, RecordingWriter, SnagReader, SnagWriter, repaired};
 use crate::std_format::{StdReader, StdWriter};
 use crate::text_format::{TextReader, TextWriter};
 use crate::trace::Trace;
@@ -98,7 +98,8 @@ fn snag_bytes(trace: &Trace, compress: bool) -> Vec<u8> {
 /// The trace as a recorder writes it.
 pub fn recording_bytes(trace: &Trace) -> Vec<u8> {
     let mut writer = RecordingWriter::new(Vec::new());
-    let events: Vec<RecordedEvent> = trace.events.iter().map(|e| RecordedEvent::of(&e, &trace.tables)).collect();
-    writer.push(&events, &trace.tables).expect("every trace can be written as a recording");
+    let mut batch = Batch::default();
+    trace.events.iter().for_each(|event| batch.event(RecordedEvent::of(&event, &trace.tables)));
+    writer.push(&batch, &trace.tables).expect("every trace can be written as a recording");
     writer.finish(&trace.tables).expect("every trace can be written as a recording")
 }

@@ -31,7 +31,7 @@ pub use blocks::repaired;
 pub use extra::read_extras;
 pub use file::SnagFile;
 pub use read::SnagReader;
-pub use recorded::RecordedEvent;
+pub use recorded::{Batch, RecordedEvent, Spot, SpotId};
 pub use recording::RecordingWriter;
 pub use write::SnagWriter;
 

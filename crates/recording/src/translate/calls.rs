@@ -25,6 +25,12 @@ pub struct Calls {
     /// How much of it has been written.
     written: (usize, usize, usize),
     threads: Vec<Thread>,
+    /// The thread that runs.
+    current: usize,
+    /// Steps that it has done and that have not been added to its state: each was one event, in the call of the one before.
+    quiet: u64,
+    /// Whether a step that is an event can be counted in `quiet`.
+    settled: bool,
     /// The stretch of events that is being filled.
     first: u64,
     start: Vec<(u32, u64)>,
@@ -51,7 +57,10 @@ impl Calls {
             frame_texts: Vec::new(),
             strings: Pool::default(),
             written: (0, 0, 1),
-            threads: Vec::new(),
+            threads: vec![Thread::default()],
+            current: 0,
+            quiet: 0,
+            settled: true,
             first: 0,
             start: Vec::new(),
             calls: Vec::new(),
@@ -59,27 +68,42 @@ impl Calls {
         }
     }
 
-    fn thread(&mut self, thread: usize) -> &mut Thread {
+    /// What is known about the thread that runs.
+    #[inline]
+    fn thread(&mut self) -> &mut Thread {
+        let state = &mut self.threads[self.current];
+        state.steps += self.quiet;
+        state.told.1 += self.quiet;
+        self.quiet = 0;
+        state
+    }
+
+    /// Another thread runs, which has done so many steps.
+    pub fn switch(&mut self, thread: usize, steps: u64) {
+        self.thread();
         if self.threads.len() <= thread {
             self.threads.resize(thread + 1, Thread::default());
         }
-        &mut self.threads[thread]
+        self.current = thread;
+        self.threads[thread].steps = steps;
+        self.settled = false;
     }
 
     /// The thread calls a function; `pc` is where it will return to.
-    pub fn enter(&mut self, thread: usize, pc: u64, symbols: &mut Symbols) {
-        let caller = self.thread(thread).call;
+    pub fn enter(&mut self, pc: u64, symbols: &mut Symbols) {
+        let caller = self.thread().call;
+        self.settled = false;
         let mixed = ((caller as u64) << 40 ^ pc).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let slot = (mixed >> (64 - RECENT.trailing_zeros())) as usize;
         let recent = self.recent[slot];
         if (recent.0, recent.1) == (caller, pc) {
-            self.threads[thread].call = recent.2;
+            self.thread().call = recent.2;
             return;
         }
         let node = match self.children.get(&(caller, pc)) {
             Some(&node) => node,
             None if self.nodes.len() >= MOST => {
-                self.threads[thread].call = caller;
+                self.thread().call = caller;
                 return;
             }
             None => {
@@ -91,13 +115,14 @@ impl Calls {
             }
         };
         self.recent[slot] = (caller, pc, node);
-        self.threads[thread].call = node;
+        self.thread().call = node;
     }
 
     /// It returns.
-    pub fn leave(&mut self, thread: usize) {
-        let call = self.thread(thread).call;
-        self.threads[thread].call = self.nodes[call as usize].0;
+    pub fn leave(&mut self) {
+        let call = self.thread().call;
+        self.settled = false;
+        self.thread().call = self.nodes[call as usize].0;
     }
 
     fn frame(&mut self, pc: u64, symbols: &mut Symbols) -> u32 {
@@ -113,23 +138,30 @@ impl Calls {
     }
 
     /// The thread does a step.
-    #[inline]
-    pub fn step(&mut self, thread: usize) {
-        self.thread(thread).steps += 1;
+    pub fn step(&mut self) {
+        self.thread().steps += 1;
+        self.settled = false;
     }
 
-    /// The runtime says how many it has done.
-    pub fn set_steps(&mut self, thread: usize, steps: u64) {
-        self.thread(thread).steps = steps;
+    /// The thread does a step that is one event, the `number`-th of all.
+    #[inline(always)]
+    pub fn step_and_event(&mut self, number: usize) {
+        if self.settled {
+            self.quiet += 1;
+        } else {
+            self.step();
+            self.event(number);
+        }
     }
 
     /// An event of the thread, the `number`-th of all.
-    #[inline]
-    pub fn event(&mut self, thread: usize, number: usize) {
-        let state = self.thread(thread);
+    #[inline(never)]
+    pub fn event(&mut self, number: usize) {
+        let state = self.thread();
         let (call, steps) = state.told;
         let (now, done) = (state.call, state.steps);
         state.told = (now, done);
+        self.settled = true;
         let index = (number as u64 - self.first) as u32;
         if now != call {
             self.calls.push((index, now));
@@ -141,6 +173,7 @@ impl Calls {
 
     /// Begins a stretch with the given event.
     pub fn begin_stretch(&mut self, first: u64) {
+        self.thread();
         self.first = first;
         self.start = self.threads.iter().map(|t| t.told).collect();
         self.calls.clear();

@@ -158,7 +158,7 @@ impl Heap {
     pub fn alloc(&mut self, address: u64, size: u64, mapped: bool) -> (u64, u64) {
         let size = size.max(1);
         let whole = usable(size);
-        if mapped || self.is_in_use(address, whole) {
+        if mapped || !address.is_multiple_of(GRANULE) || self.is_in_use(address, whole) {
             return (self.number(address, size, true), size);
         }
         let size = whole;
@@ -218,17 +218,37 @@ impl Heap {
         Some((address, size))
     }
 
-    /// Where an access probably lies, for those who want to be early.
-    #[inline(always)]
-    pub fn guess(&self, address: u64) -> u64 {
-        let number = address / REGION;
-        match self.recent.get(number as usize % RECENT) {
-            Some(found) if found.number == number && found.numbered > 0 => match found.first.at(address, 1) {
-                Some(Place::At(place, _)) => place,
-                _ => address,
-            },
-            _ => address,
+    /// The part of its region around an address in which all memory has addresses of its own in the trace, or none: its
+    /// first address, its last one plus one, and how much the addresses in the trace are greater.
+    pub fn window(&self, address: u64) -> (u64, u64, u64) {
+        let region = address / REGION * REGION;
+        let (start, end) = (region, region.saturating_add(REGION));
+        let at = self.numbered.partition_point(|memory| memory.end() <= address);
+        let before = at.checked_sub(1).map_or(0, |before| self.numbered[before].end());
+        match self.numbered.get(at) {
+            Some(memory) if memory.start <= address => {
+                (start.max(memory.start), end.min(memory.end()), memory.place - memory.start)
+            }
+            Some(memory) => (start.max(before), end.min(memory.start), 0),
+            None => (start.max(before), end, 0),
         }
+    }
+
+    /// Calls `each` for the memory in the region of an address that was freed, if it has no addresses of its own: first byte
+    /// and size.
+    pub fn each_freed(&mut self, address: u64, mut each: impl FnMut(u64, u64)) {
+        let start = address / REGION * REGION;
+        for (index, &state) in self.states(address).iter().enumerate() {
+            if state == FREED {
+                each(start + GRANULE * index as u64, GRANULE);
+            }
+        }
+    }
+
+    /// What is marked together with a block: first byte and size.
+    pub fn granules(address: u64, size: u64) -> (u64, u64) {
+        let start = address / GRANULE * GRANULE;
+        (start, (address + size).next_multiple_of(GRANULE) - start)
     }
 
     /// Where an access lies. The common cases look at one or two granules of one region.

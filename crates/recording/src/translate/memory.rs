@@ -1,7 +1,8 @@
 //! Accesses, ranges and heap blocks.
 
 use super::Translator;
-use super::heap::Place;
+use super::heap::{Heap, Place};
+use super::quick::Near;
 use super::shadow::Foreign;
 use crate::wire::{INLINE, op};
 use snag_trace::tables::Object;
@@ -15,8 +16,10 @@ pub const FOREIGN: &str = "code that is not instrumented";
 const CAREFUL: u64 = 1000;
 
 impl Translator {
-    #[inline]
     pub(super) fn access(&mut self, op: Op, address: u64, size: u64, pc: u64, value: Option<u64>) {
+        if value.is_some_and(|value| self.quick_access(op, address, size, pc, value)) {
+            return;
+        }
         let place = self.heap.place(address, size);
         if !self.heap.fresh.is_empty() {
             self.name_data();
@@ -28,6 +31,7 @@ impl Translator {
                 if foreign != Foreign::Nothing {
                     self.foreign(foreign, place, size, pc);
                 }
+                self.remember_near(address);
             }
             // It reaches out of its block: the part inside, without a value.
             Place::At(place, part) => {
@@ -39,7 +43,6 @@ impl Translator {
     }
 
     /// Keeps track of what is in memory; what a read says about code that is not recorded.
-    #[inline]
     fn follow(&mut self, op: Op, place: u64, size: u64, value: Option<u64>) -> Foreign {
         match value.filter(|_| (1..=8).contains(&size)) {
             Some(value) if op == Op::Write => self.shadow.write(self.current, place, size, value),
@@ -187,6 +190,7 @@ impl Translator {
     pub(super) fn alloc(&mut self, address: u64, size: u64, mapped: bool, pc: u64) {
         let (place, size) = self.heap.alloc(address, size, mapped);
         self.shadow.renew(place, size);
+        self.heap_changed(address, place, size, false);
         self.emit(Op::Alloc, place, size, 0, pc, None, None);
     }
 
@@ -194,7 +198,17 @@ impl Translator {
         if let Some((place, size)) = self.heap.free(address) {
             self.objects.forget(address, size);
             self.shadow.renew(place, size);
+            self.heap_changed(address, place, size, true);
             self.emit(Op::Free, place, size, 0, pc, None, None);
         }
+    }
+
+    fn heap_changed(&mut self, address: u64, place: u64, size: u64, freed: bool) {
+        if place != address {
+            // Which memory has addresses of its own is not what it was.
+            return self.near.fill(Near::NOWHERE);
+        }
+        let (start, size) = Heap::granules(address, size);
+        self.shadow.set_freed(start, size, freed);
     }
 }

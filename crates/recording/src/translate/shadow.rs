@@ -4,32 +4,45 @@
 //! a library that works for the thread that reads: if no other thread has touched the memory, it is taken for that. Such
 //! memory is marked, and when another thread comes to it, that is noticed, too.
 //!
-//! Looked at once per access, so it is a table of regions with the bytes in them, one bit for each byte that is known, and
-//! for each eight bytes who has touched them.
+//! Looked at once per access, so it is a table of regions with, for each eight bytes, what is in them, which of them are known,
+//! and who has touched them. All loads and stores are of whole words: one that overlaps an earlier store only in part makes a
+//! processor wait.
 
 use crate::hash::BuildWordHasher;
 use std::collections::HashMap;
 
-const REGION: u64 = 1 << 16;
-/// Room for an access that starts at the last byte.
-const SLACK: usize = 8;
-const BYTES: usize = REGION as usize + SLACK;
-const KNOWN: usize = REGION as usize / 8 + SLACK;
+/// Bytes of a region.
+pub const REGION: u64 = 1 << 16;
+const WORDS: usize = REGION as usize / 8;
 
 /// Regions that were found last, by the lower bits of their number.
 const RECENT: usize = 1 << 8;
 
-struct Region {
-    bytes: [u8; BYTES],
-    known: [u8; KNOWN],
-    /// For each eight bytes the thread that alone has touched them, plus one; or [`SHARED`]; and maybe [`CHANGED`].
-    touched: [u16; REGION as usize / 8],
+/// Some memory. Of both arrays the last entry is there only to be read, behind an access to the last bytes.
+pub struct Region {
+    words: [u64; WORDS + 1],
+    /// For each word one bit for each byte that is known, then [`Touched`], then [`FREED`].
+    states: [u32; WORDS + 1],
+    /// Whether it is said which words were freed.
+    knows_freed: bool,
 }
 
+/// The bits of a state that say which bytes are known.
+const KNOWN: u32 = 0xff;
+
+/// Where in a state it is said who has touched the word.
+const TOUCHED: u32 = 8;
+
+/// In a state: the word is memory that was freed.
+const FREED: u32 = 1 << 24;
+
+/// The thread that alone has touched a word, plus one; or [`SHARED`]; or 0; and maybe [`CHANGED`].
+pub type Touched = u32;
+
 /// Several threads have touched it.
-const SHARED: u16 = 0x7fff;
+const SHARED: Touched = 0x7fff;
 /// Code that was not recorded has changed it since it was last written, before another thread touched it.
-const CHANGED: u16 = 0x8000;
+const CHANGED: Touched = 0x8000;
 
 /// What a read says about code that was not recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +57,8 @@ pub enum Foreign {
 
 /// The memory of the program, as far as it is known.
 pub struct Shadow {
-    regions: Vec<Box<Region>>,
+    /// By index, which stays the same.
+    pub regions: Vec<Box<Region>>,
     found: HashMap<u64, u32, BuildWordHasher>,
     /// Number and index of regions.
     recent: Vec<(u64, u32)>,
@@ -74,23 +88,15 @@ impl Shadow {
         index
     }
 
-    /// Has what is known about an address fetched into the processor's cache: it is the one thing here that is as large as
-    /// the memory of the program.
-    #[inline(always)]
-    pub fn fetch(&self, address: u64) {
-        let number = address / REGION;
-        let (known, index) = self.recent[number as usize % RECENT];
-        if known == number {
-            let region = &self.regions[index as usize];
-            let offset = (address % REGION) as usize;
-            prefetch(&region.bytes[offset]);
-            prefetch(&region.known[offset / 8]);
-            prefetch(&region.touched[offset / 8]);
-        }
+    /// The region with this number (address / [`REGION`]), by its index, if something in it was touched; and whether it has yet
+    /// to be told which memory in it was freed.
+    pub fn touched_region(&mut self, number: u64) -> Option<(u32, bool)> {
+        let index = *self.found.get(&number)?;
+        let knew = std::mem::replace(&mut self.regions[index as usize].knows_freed, true);
+        Some((index, !knew))
     }
 
     /// A thread reads up to eight bytes and finds a value, which is known from now on.
-    #[inline]
     pub fn read(&mut self, thread: usize, address: u64, size: u64, value: u64) -> Foreign {
         let offset = (address % REGION) as usize;
         if offset as u64 + size > REGION {
@@ -98,15 +104,14 @@ impl Shadow {
         }
         let region = self.region(address / REGION);
         let Span { bits, mask, shift } = span(offset, size);
-        let seen = region.word(offset);
+        let seen = region.contents(offset);
         let known = region.known(offset);
         let agrees = known >> shift & bits == bits && (seen ^ value) & mask == 0;
         if agrees && region.is_settled(offset, size, thread) {
             return Foreign::Nothing;
         }
         let spread = spread((known >> shift & bits) as u8);
-        region.set_word(offset, seen & !mask | value & mask);
-        region.set_known(offset, known | bits << shift);
+        region.set(offset, mask, value & mask, bits << shift);
         region.judge(offset, size, thread, (seen ^ value) & mask & spread != 0)
     }
 
@@ -121,7 +126,6 @@ impl Shadow {
     }
 
     /// A thread writes up to eight bytes.
-    #[inline]
     pub fn write(&mut self, thread: usize, address: u64, size: u64, value: u64) {
         let offset = (address % REGION) as usize;
         if offset as u64 + size > REGION {
@@ -129,10 +133,7 @@ impl Shadow {
         }
         let region = self.region(address / REGION);
         let Span { bits, mask, shift } = span(offset, size);
-        let seen = region.word(offset);
-        region.set_word(offset, seen & !mask | value & mask);
-        let known = region.known(offset);
-        region.set_known(offset, known | bits << shift);
+        region.set(offset, mask, value & mask, bits << shift);
         if !region.is_settled(offset, size, thread) {
             region.judge(offset, size, thread, false);
         }
@@ -141,18 +142,29 @@ impl Shadow {
     /// These bytes are other memory now: nobody has touched it, and nothing is known.
     pub fn renew(&mut self, address: u64, size: u64) {
         self.forget(address, size);
-        self.each_part(address, size, |region, from, last| region.touched[from / 8..=last / 8].fill(0));
+        self.each_part(address, size, |region, from, last| {
+            region.states[from / 8..=last / 8].iter_mut().for_each(|state| *state &= KNOWN | FREED);
+        });
+    }
+
+    /// These words were freed, or are in use again.
+    pub fn set_freed(&mut self, address: u64, size: u64, freed: bool) {
+        let mark = if freed { FREED } else { 0 };
+        self.each_part(address, size, |region, from, last| {
+            region.states[from / 8..=last / 8].iter_mut().for_each(|state| *state = *state & !FREED | mark);
+        });
     }
 
     /// Something that is not known is in these bytes now.
     pub fn forget(&mut self, address: u64, size: u64) {
         self.each_part(address, size, |region, from, last| {
+            let (first, end) = (u8::MAX << (from % 8), u8::MAX >> (7 - last % 8));
             if from / 8 == last / 8 {
-                region.known[from / 8] &= !(u8::MAX << (from % 8) & u8::MAX >> (7 - last % 8));
+                region.states[from / 8] &= !((first & end) as u32);
             } else {
-                region.known[from / 8] &= !(u8::MAX << (from % 8));
-                region.known[from / 8 + 1..last / 8].fill(0);
-                region.known[last / 8] &= !(u8::MAX >> (7 - last % 8));
+                region.states[from / 8] &= !(first as u32);
+                region.states[from / 8 + 1..last / 8].iter_mut().for_each(|state| *state &= !KNOWN);
+                region.states[last / 8] &= !(end as u32);
             }
         });
     }
@@ -161,11 +173,12 @@ impl Shadow {
     pub fn touch(&mut self, thread: usize, address: u64, size: u64) {
         let own = own(thread);
         self.each_part(address, size, |region, from, last| {
-            for touched in &mut region.touched[from / 8..=last / 8] {
-                if *touched == 0 {
-                    *touched = own;
-                } else if *touched & !CHANGED != own {
-                    *touched |= SHARED;
+            for state in &mut region.states[from / 8..=last / 8] {
+                let touched = touched(*state);
+                if touched == 0 {
+                    *state |= own << TOUCHED;
+                } else if touched & !CHANGED != own {
+                    *state |= SHARED << TOUCHED;
                 }
             }
         });
@@ -186,23 +199,16 @@ impl Shadow {
     }
 }
 
+/// Who has touched a word.
 #[inline(always)]
-fn prefetch<T>(place: &T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: fetching does nothing but that.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = place;
+fn touched(state: u32) -> Touched {
+    state >> TOUCHED & (SHARED | CHANGED)
 }
 
 /// The mark of a thread.
-#[inline(always)]
-fn own(thread: usize) -> u16 {
+pub fn own(thread: usize) -> Touched {
     // Those beyond share a mark that is nobody's.
-    if thread < SHARED as usize - 1 { thread as u16 + 1 } else { SHARED }
+    if thread < SHARED as usize - 1 { thread as Touched + 1 } else { SHARED }
 }
 
 impl Region {
@@ -219,54 +225,108 @@ impl Region {
         }
     }
 
-    /// Whether an access of the thread changes nothing about who has touched what.
+    /// What [`Shadow::read`] and [`Shadow::write`] do to an access that is like nearly all others: inside one word of live memory
+    /// that the thread, or several, have touched before, and if it reads, it finds what is known. False if it is not: then
+    /// nothing was done. `own` is the mark of the thread.
     #[inline(always)]
+    pub fn quick(&mut self, own: Touched, writes: bool, address: u64, size: u64, value: u64) -> bool {
+        let (index, low) = ((address % REGION / 8) as usize, (address % 8) as u32);
+        let mask = u64::MAX >> (64 - 8 * size);
+        let bits = ((1u32 << size) - 1) << low;
+        let (state, word) = (self.states[index], self.words[index]);
+        // With FREED in it, it is nobody's.
+        let touched = state >> TOUCHED;
+        let settled = (touched == own) | (touched == SHARED);
+        let inside = bits <= KNOWN;
+        if writes {
+            let fits = value <= mask;
+            if settled & inside & fits {
+                self.states[index] = state | bits;
+                self.words[index] = word & !(mask << (8 * low)) | value << (8 * low);
+                return true;
+            }
+            return false;
+        }
+        let known = bits & !state == 0;
+        settled & inside & known & (word >> (8 * low) & mask == value)
+    }
+
+    /// Has what is known about an address fetched into the processor's cache: it is the one thing here that is as large as
+    /// the memory of the program.
+    #[inline(always)]
+    pub fn fetch(&self, address: u64) {
+        let index = (address % REGION / 8) as usize;
+        prefetch(&self.words[index]);
+        prefetch(&self.states[index]);
+    }
+
+    /// Whether an access of the thread changes nothing about who has touched what.
     fn is_settled(&self, offset: usize, size: u64, thread: usize) -> bool {
-        let (first, last) = (self.touched[offset / 8], self.touched[(offset + size as usize - 1) / 8]);
-        let settled = |touched: u16| touched == own(thread) || touched == SHARED;
-        settled(first) && settled(last)
+        let words = offset / 8..=(offset + size as usize - 1) / 8;
+        let settled = |touched: Touched| touched == own(thread) || touched == SHARED;
+        self.states[words].iter().all(|&state| settled(touched(state)))
     }
 
     /// A thread touches these bytes; `changed` if it finds that they were changed.
-    #[inline(never)]
     fn judge(&mut self, offset: usize, size: u64, thread: usize, changed: bool) -> Foreign {
         let own = own(thread);
         let mut result = if changed { Foreign::Own } else { Foreign::Nothing };
-        let parts = &mut self.touched[offset / 8..=(offset + size as usize - 1) / 8];
+        let parts = &mut self.states[offset / 8..=(offset + size as usize - 1) / 8];
         // Shared with others, whoever of them came first.
-        let shared = parts.iter().any(|touched| *touched != 0 && *touched & !CHANGED != own) || own == SHARED;
-        for touched in parts {
-            if shared {
-                if changed || *touched & CHANGED != 0 {
+        let by_others = |state: &u32| touched(*state) != 0 && touched(*state) & !CHANGED != own;
+        let shared = parts.iter().any(by_others) || own == SHARED;
+        for state in parts {
+            let before = touched(*state);
+            let now = if shared {
+                if changed || before & CHANGED != 0 {
                     result = Foreign::Shared;
                 }
-                *touched = SHARED;
+                SHARED
             } else {
-                *touched = own | *touched & CHANGED | if changed { CHANGED } else { 0 };
-            }
+                own | before & CHANGED | if changed { CHANGED } else { 0 }
+            };
+            *state = *state & (KNOWN | FREED) | now << TOUCHED;
         }
         result
     }
 
-    #[inline(always)]
-    fn word(&self, offset: usize) -> u64 {
-        u64::from_le_bytes(self.bytes[offset..offset + 8].try_into().expect("eight bytes"))
+    /// The eight bytes from an offset on.
+    fn contents(&self, offset: usize) -> u64 {
+        let shift = 8 * (offset % 8) as u32;
+        let (low, high) = (self.words[offset / 8], self.words[offset / 8 + 1]);
+        // Nothing of the next word if it is not shifted.
+        low >> shift | high << 1 << (63 - shift)
     }
 
-    #[inline(always)]
-    fn set_word(&mut self, offset: usize, word: u64) {
-        self.bytes[offset..offset + 8].copy_from_slice(&word.to_le_bytes());
-    }
-
-    #[inline(always)]
+    /// Which bytes are known, from the first one of the word on.
     fn known(&self, offset: usize) -> u32 {
-        u16::from_le_bytes(self.known[offset / 8..offset / 8 + 2].try_into().expect("two bytes")) as u32
+        let [low, high] = [offset / 8, offset / 8 + 1].map(|index| self.states[index] & KNOWN);
+        low | high << 8
     }
 
-    #[inline(always)]
-    fn set_known(&mut self, offset: usize, known: u32) {
-        self.known[offset / 8..offset / 8 + 2].copy_from_slice(&(known as u16).to_le_bytes());
+    /// Sets some bytes from an offset on; `known` are their bits from the first byte of the word on.
+    fn set(&mut self, offset: usize, mask: u64, value: u64, known: u32) {
+        let (index, shift) = (offset / 8, 8 * (offset % 8) as u32);
+        self.words[index] = self.words[index] & !(mask << shift) | value << shift;
+        self.states[index] |= known & KNOWN;
+        if known > KNOWN {
+            let (mask, value) = (mask >> 1 >> (63 - shift), value >> 1 >> (63 - shift));
+            self.words[index + 1] = self.words[index + 1] & !mask | value;
+            self.states[index + 1] |= known >> 8;
+        }
     }
+}
+
+#[inline(always)]
+fn prefetch<T>(place: &T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: fetching does nothing but that.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
 }
 
 /// Where an access of one to eight bytes is in the words around it.

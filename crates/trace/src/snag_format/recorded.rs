@@ -31,10 +31,15 @@
 //! Numbers are LEB128, signed ones zigzag. The target of an event about a variable that is a name is the number of that
 //! name. A range has at least one byte; size 0 means that the target is no range.
 
+mod accesses;
+mod batch;
 mod decode;
 mod encode;
+mod filling;
 mod guess;
 
+pub(super) use batch::Taken;
+pub use batch::{Batch, Spot, SpotId};
 pub(super) use decode::decode;
 pub(super) use encode::Encoder;
 
@@ -122,6 +127,24 @@ fn value_class(size: u64) -> (usize, usize) {
         2 => (1, 2),
         3 | 4 => (2, 4),
         _ => (3, 8),
+    }
+}
+
+/// Something of which all bits are zero, in memory that the system gives as it is used.
+///
+/// # Safety
+///
+/// That must be a value of the type: numbers, and what consists of numbers.
+unsafe fn zeroed<T>() -> Box<T> {
+    let layout = std::alloc::Layout::new::<T>();
+    assert!(layout.size() > 0);
+    // SAFETY: the layout has a size, zeros are a value, and the box is the only owner.
+    unsafe {
+        let memory = std::alloc::alloc_zeroed(layout).cast::<T>();
+        if memory.is_null() {
+            std::alloc::handle_alloc_error(layout);
+        }
+        Box::from_raw(memory)
     }
 }
 

@@ -6,7 +6,7 @@
 use super::blocks::Blocks;
 use super::entries::Written;
 use super::packing::Packing;
-use super::recorded::{Encoder, RecordedEvent};
+use super::recorded::{Batch, Encoder, Taken};
 use super::{BLOCK_EVENTS, Kind};
 use crate::error::{Error, Position, Result};
 use crate::tables::{Layout, Tables};
@@ -72,14 +72,13 @@ impl<W: Write + Send + 'static> RecordingWriter<W> {
 
     /// Adds events. Those that fill a block are handed to the writer. An error may be about what was handed over
     /// earlier.
-    pub fn push(&mut self, mut events: &[RecordedEvent], tables: &Tables) -> Result<()> {
-        while !events.is_empty() {
-            let (now, later) = events.split_at(events.len().min(BLOCK_EVENTS - self.encoder.len()));
-            self.encoder.push(now);
+    pub fn push(&mut self, batch: &Batch, tables: &Tables) -> Result<()> {
+        let mut taken = Taken::default();
+        while taken.accesses < batch.len() {
+            self.encoder.push(batch, &mut taken);
             if self.encoder.len() == BLOCK_EVENTS {
                 self.end_block(tables)?;
             }
-            events = later;
         }
         Ok(())
     }

@@ -61,7 +61,7 @@ pub(in crate::snag_format) fn decode(
 const LONG: &str = "an events block is too short for its streams";
 
 struct Block<'a> {
-    guess: Guess,
+    guess: Box<Guess>,
     streams: [Input<'a>; STREAMS],
     sites: Vec<Site>,
     /// Location of the site declared last.

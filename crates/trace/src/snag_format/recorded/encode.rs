@@ -1,7 +1,10 @@
 //! Writing a block of recorded events.
 
+use super::accesses::Known;
+use super::batch::{Batch, Taken};
+use super::filling::Stream;
 use super::guess::Guess;
-use super::{RecordedEvent, STREAMS, code, stream, value_class};
+use super::{RecordedEvent, STREAMS, code, stream, value_class, zeroed};
 use crate::ids::{LocId, ThreadId};
 use crate::op::Op;
 use crate::snag_format::numbers::put;
@@ -23,30 +26,40 @@ struct Site {
     aux: u32,
 }
 
-/// What a site is found by, in one word: location, hint, operation plus one, size if it is small. Never zero.
+/// What a site is found by, in one word: location, hint, operation plus one, size if it is small and there is no aux. Never
+/// zero. Of sites with a size in their key the shape never changes: what is known about a spot stays right.
 type Key = u64;
+
+/// What every event changes: in one piece, as there are too few registers for more.
+pub(super) struct State {
+    pub(super) guess: Guess,
+    pub(super) streams: [Stream; STREAMS],
+    /// Keys of sites by a hash, 0 for none, and their numbers. A site that is not found again is declared again.
+    found: [(Key, u16); FOUND],
+}
 
 /// Writes blocks; keeps its memory from one to the next.
 pub(in crate::snag_format) struct Encoder {
-    guess: Guess,
-    streams: [Vec<u8>; STREAMS],
+    pub(super) state: Box<State>,
+    /// Identity of the last batch, and what is known about each of its spots.
+    pub(super) batch: u64,
+    pub(super) known: Vec<Known>,
     sites: Vec<Site>,
-    /// Keys of sites by a hash, 0 for none, and their numbers. A site that is not found again is declared again.
-    found: Vec<(Key, u16)>,
     /// Location of the site declared last.
     location: LocId,
     /// Thread of the last events, and how many they are.
-    run: (ThreadId, u64),
+    pub(super) run: (ThreadId, u64),
 }
 
 impl Encoder {
     /// For a first block.
     pub(in crate::snag_format) fn new() -> Encoder {
         Encoder {
-            guess: Guess::new(),
-            streams: Default::default(),
+            // SAFETY: numbers.
+            state: unsafe { zeroed() },
+            batch: 0,
+            known: Vec::new(),
             sites: Vec::new(),
-            found: vec![(0, 0); FOUND],
             location: LocId::NONE,
             run: (ThreadId(0), 0),
         }
@@ -54,26 +67,37 @@ impl Encoder {
 
     /// Events of the block so far.
     pub(in crate::snag_format) fn len(&self) -> usize {
-        self.streams[stream::CONTROL].len()
+        self.state.streams[stream::CONTROL].len()
     }
 
-    /// Adds events to the block, which then has at most [`BLOCK_EVENTS`].
-    pub(in crate::snag_format) fn push(&mut self, events: &[RecordedEvent]) {
-        assert!(self.len() + events.len() <= BLOCK_EVENTS);
-        for event in events {
-            if event.thread != self.run.0 {
+    /// Adds events of a batch to the block, until that has [`BLOCK_EVENTS`].
+    pub(in crate::snag_format) fn push(&mut self, batch: &Batch, taken: &mut Taken) {
+        let left = &batch.accesses[taken.accesses..];
+        let mut rest = &left[..left.len().min(BLOCK_EVENTS - self.len())];
+        taken.accesses += rest.len();
+        self.expect(batch);
+        loop {
+            let done = self.accesses(rest);
+            self.run.1 += done as u64;
+            let Some((access, others)) = rest[done..].split_first() else { break };
+            if access.thread != self.run.0 {
                 self.end_run();
-                self.run.0 = event.thread;
+                self.run.0 = access.thread;
             }
             self.run.1 += 1;
-            self.event(event);
+            let site = self.event(&batch.event_of(access, taken.others));
+            match access.is_other() {
+                true => taken.others += 1,
+                false => self.is_site(access, batch, site),
+            }
+            rest = others;
         }
     }
 
     fn end_run(&mut self) {
         if self.run.1 > 0 {
-            put(&mut self.streams[stream::THREADS], self.run.0.0 as u64);
-            put(&mut self.streams[stream::THREADS], self.run.1);
+            self.state.streams[stream::THREADS].put(self.run.0.0 as u64);
+            self.state.streams[stream::THREADS].put(self.run.1);
             self.run.1 = 0;
         }
     }
@@ -81,70 +105,73 @@ impl Encoder {
     /// Appends the payload of the block, and begins another one.
     pub(in crate::snag_format) fn finish(&mut self, out: &mut Vec<u8>) {
         self.end_run();
-        self.streams.iter().for_each(|stream| put(out, stream.len() as u64));
-        self.streams.iter().for_each(|stream| out.extend_from_slice(stream));
-        self.guess.reset();
+        self.state.streams.iter().for_each(|stream| put(out, stream.len() as u64));
+        self.state.streams.iter().for_each(|stream| out.extend_from_slice(stream.bytes()));
+        self.state.guess.reset();
         self.sites.clear();
-        self.found.fill((0, 0));
-        self.streams.iter_mut().for_each(Vec::clear);
+        self.known.fill(Known::default());
+        self.state.found.fill((0, 0));
+        self.state.streams.iter_mut().for_each(Stream::clear);
         self.location = LocId::NONE;
     }
 
-    /// The number of the event's site, and whether it is known already.
-    #[inline]
-    fn site(&mut self, event: &RecordedEvent) -> (u16, bool) {
-        let size = if event.size <= SMALL { event.size as u8 } else { u8::MAX };
+    fn key(event: &RecordedEvent) -> Key {
+        let size = if (event.size <= SMALL) & (event.aux == 0) { event.size as u8 } else { u8::MAX };
         let op = event.op as u64 + 1;
-        let key = (event.location.0 as u64) << 32 | (event.hint as u64) << 16 | op << 8 | size as u64;
-        let slot = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - FOUND.trailing_zeros())) as usize;
-        let mut free = slot;
-        for at in slot..slot + WAYS {
-            let (known, site) = self.found[at % FOUND];
-            if known == key {
-                return (site, true);
-            }
-            if known == 0 {
-                free = at % FOUND;
-                break;
-            }
-        }
-        let site = self.sites.len() as u16;
-        self.sites.push(Site { size: event.size, aux: event.aux });
-        self.found[free] = (key, site);
-        (site, false)
+        (event.location.0 as u64) << 32 | (event.hint as u64) << 16 | op << 8 | size as u64
     }
 
-    #[inline]
-    fn event(&mut self, event: &RecordedEvent) {
+    /// The number of the event's site, if it is known already.
+    fn found(&self, event: &RecordedEvent) -> Option<u16> {
+        let key = Encoder::key(event);
+        let slots = slot(key)..slot(key) + WAYS;
+        let mut entries = slots.map(|at| self.state.found[at % FOUND]).take_while(|entry| entry.0 != 0);
+        entries.find(|entry| entry.0 == key).map(|entry| entry.1)
+    }
+
+    /// A number for the event's site, which is new or was lost.
+    fn new_site(&mut self, event: &RecordedEvent) -> u16 {
+        let key = Encoder::key(event);
+        let mut slots = (slot(key)..slot(key) + WAYS).map(|at| at % FOUND);
+        let free = slots.find(|&at| self.state.found[at].0 == 0).unwrap_or(slot(key));
+        let site = self.sites.len() as u16;
+        self.sites.push(Site { size: event.size, aux: event.aux });
+        self.state.found[free] = (key, site);
+        site
+    }
+
+    /// Adds an event of any kind; its site.
+    fn event(&mut self, event: &RecordedEvent) -> u16 {
         let thread = event.thread.0;
         let mut control = 0;
         let mut more = 0;
-        let (site, known) = self.site(event);
-        let streams = &mut self.streams;
-        if !known {
+        let known = self.found(event);
+        let site = known.unwrap_or_else(|| self.new_site(event));
+        let streams = &mut self.state.streams;
+        if known.is_none() {
             control |= code::SITE_DECLARED;
             let declared = &mut streams[stream::DECLARED];
-            declared.push(event.op as u8);
-            put(declared, event.size);
-            put(declared, zigzag(event.location.0 as i64 - self.location.0 as i64));
-            put(declared, event.aux as u64);
+            declared.put_byte(event.op as u8);
+            declared.put(event.size);
+            declared.put(zigzag(event.location.0 as i64 - self.location.0 as i64));
+            declared.put(event.aux as u64);
             self.location = event.location;
-            *self.guess.next(thread) = site;
-        } else if std::mem::replace(self.guess.next(thread), site) != site {
+            *self.state.guess.next(thread) = site;
+        } else if std::mem::replace(self.state.guess.next(thread), site) != site {
             control |= code::SITE_GIVEN;
-            put(&mut streams[stream::SITES], site as u64);
+            streams[stream::SITES].put(site as u64);
         }
-        self.guess.arrive(thread, site);
+        self.state.guess.arrive(thread, site);
         let shape = &mut self.sites[site as usize];
         if (shape.size, shape.aux) != (event.size, event.aux) {
             *shape = Site { size: event.size, aux: event.aux };
             control |= code::SHAPE;
-            put(&mut streams[stream::SHAPES], event.size);
-            put(&mut streams[stream::SHAPES], event.aux as u64);
+            streams[stream::SHAPES].put(event.size);
+            streams[stream::SHAPES].put(event.aux as u64);
         }
         if event.size == 0 || !event.op.has_variable() {
-            let place = self.guess.place(thread, site);
-            put(&mut streams[stream::TARGETS], zigzag(event.address.wrapping_sub(place.last) as i64));
+            let place = self.state.guess.place(thread, site);
+            streams[stream::TARGETS].put(zigzag(event.address.wrapping_sub(place.last) as i64));
             place.last = event.address;
         } else {
             control |= self.address(event, site) << code::ADDRESS;
@@ -154,16 +181,16 @@ impl Encoder {
         }
         if more != 0 {
             control |= code::MORE;
-            self.streams[stream::MORE].push(more);
+            self.state.streams[stream::MORE].put_byte(more);
         }
-        self.streams[stream::CONTROL].push(control);
+        self.state.streams[stream::CONTROL].put_byte(control);
+        site
     }
 
-    #[inline]
     fn address(&mut self, event: &RecordedEvent, site: u16) -> u8 {
         let (thread, address) = (event.thread.0, event.address);
-        let walk = std::mem::replace(&mut self.guess.walk(thread).address, address);
-        let place = self.guess.place(thread, site);
+        let walk = std::mem::replace(&mut self.state.guess.walk(thread).address, address);
+        let place = self.state.guess.place(thread, site);
         let (from_site, from_thread) = (address.wrapping_sub(place.last), address.wrapping_sub(walk));
         let (stride, offset) = (place.stride, place.offset);
         place.was(address, walk);
@@ -174,30 +201,28 @@ impl Encoder {
             return code::NEAR_THREAD;
         }
         let (from_site, from_thread) = (zigzag(from_site as i64), zigzag(from_thread as i64));
-        put(&mut self.streams[stream::ADDRESSES], from_site.min(from_thread));
+        self.state.streams[stream::ADDRESSES].put(from_site.min(from_thread));
         if from_site <= from_thread { code::FROM_SITE } else { code::FROM_THREAD }
     }
 
-    #[inline]
     fn value(&mut self, event: &RecordedEvent, site: u16, more: &mut u8) -> u8 {
         let thread = event.thread.0;
         if let (Op::Rmw, Some(written)) = (event.op, event.written) {
             *more |= code::WRITTEN;
             let read = event.value.unwrap_or(0);
-            put(&mut self.streams[stream::WRITTEN], zigzag(written.wrapping_sub(read)));
+            self.state.streams[stream::WRITTEN].put(zigzag(written.wrapping_sub(read)));
         }
         let Some(value) = event.value else { return code::VALUE_UNKNOWN };
         let value = value as u64;
-        let walk = *self.guess.walk(thread);
-        let place = self.guess.place(thread, site);
+        let walk = *self.state.guess.walk(thread);
+        let place = self.state.guess.place(thread, site);
         let expected = place.expected_value(event.op == Op::Write, &walk);
         place.value_was(value);
         if event.op.reads() {
-            self.guess.walk(thread).has_read(value);
+            self.state.guess.walk(thread).has_read(value);
         }
         let left = event.written.filter(|_| event.op == Op::Rmw).map_or(value, |written| written as u64);
-        let contents = self.guess.contents(event.address, event.size);
-        self.guess.remember(event.address, event.size, left);
+        let contents = self.state.guess.words.exchange(event.address, event.size, left);
         if contents == value {
             return 0;
         }
@@ -209,7 +234,11 @@ impl Encoder {
             *more |= code::WIDE;
             (class, bytes) = (3, 8);
         }
-        self.streams[stream::VALUES + class].extend_from_slice(&value.to_le_bytes()[..bytes]);
+        self.state.streams[stream::VALUES + class].put_word(value, bytes);
         code::VALUE_GIVEN
     }
+}
+
+fn slot(key: Key) -> usize {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - FOUND.trailing_zeros())) as usize
 }

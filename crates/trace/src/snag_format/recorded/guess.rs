@@ -3,6 +3,9 @@
 //! Entries are found by a hash and never compared, so that two users of an entry may spoil each other's guesses. That
 //! costs bytes, never correctness.
 
+use super::zeroed;
+use std::hint::select_unpredictable;
+
 /// Which site follows two sites.
 const NEXT: usize = 1 << 14;
 /// What is known about a site and a thread.
@@ -42,30 +45,34 @@ pub(super) struct Walk {
     read: u64,
 }
 
+/// Which site follows two sites.
+pub(super) struct Next([u16; NEXT]);
+
+/// What is known about a site and a thread.
+pub(super) struct Places([Place; PLACES]);
+
+/// Contents of memory: eight bytes each, by the number of the word (address / 8).
+pub(super) struct Words([u64; WORDS]);
+
 /// All tables.
 pub(super) struct Guess {
-    next: Vec<u16>,
-    places: Vec<Place>,
-    /// Eight bytes each, by the number of the word (address / 8).
-    words: Vec<u64>,
-    walks: Vec<Walk>,
+    pub(super) next: Next,
+    pub(super) places: Places,
+    pub(super) words: Words,
+    walks: [Walk; WALKS],
 }
 
 impl Guess {
-    pub(super) fn new() -> Guess {
-        Guess {
-            next: vec![0; NEXT],
-            places: vec![Place::default(); PLACES],
-            words: vec![0; WORDS],
-            walks: vec![Walk::default(); WALKS],
-        }
+    pub(super) fn new() -> Box<Guess> {
+        // SAFETY: numbers.
+        unsafe { zeroed() }
     }
 
     /// At the start of a block.
     pub(super) fn reset(&mut self) {
-        self.next.fill(0);
-        self.places.fill(Place::default());
-        self.words.fill(0);
+        self.next.0.fill(0);
+        self.places.0.fill(Place::default());
+        self.words.0.fill(0);
         self.walks.fill(Walk::default());
     }
 
@@ -78,42 +85,74 @@ impl Guess {
     #[inline(always)]
     pub(super) fn next(&mut self, thread: u32) -> &mut u16 {
         let walk = self.walks[thread as usize % WALKS];
-        &mut self.next[slot((walk.site as u64) << 16 | walk.before as u64, NEXT.trailing_zeros())]
+        self.next.after(&walk)
     }
 
     /// The thread is at this site.
     #[inline(always)]
     pub(super) fn arrive(&mut self, thread: u32, site: u16) {
-        let walk = self.walk(thread);
-        walk.before = walk.site;
-        walk.site = site;
+        self.walk(thread).arrive(site);
     }
 
     #[inline(always)]
     pub(super) fn place(&mut self, thread: u32, site: u16) -> &mut Place {
-        &mut self.places[slot((thread as u64) << 16 | site as u64, PLACES.trailing_zeros())]
+        self.places.at(thread, site)
     }
 
     /// What was last seen in up to eight bytes of memory.
     #[inline(always)]
     pub(super) fn contents(&self, address: u64, size: u64) -> u64 {
         let shift = 8 * (address % 8) as u32;
-        let low = self.words[word(address / 8)];
-        let high = if shift == 0 { 0 } else { self.words[word(address / 8 + 1)] << (64 - shift) };
-        (low >> shift | high) & mask(size)
+        let low = self.words.0[word(address / 8)];
+        let high = self.words.0[word(address / 8 + 1)];
+        (low >> shift | above(high, shift)) & mask(size)
     }
 
     /// This is in these bytes now.
     #[inline(always)]
     pub(super) fn remember(&mut self, address: u64, size: u64, value: u64) {
-        let (shift, mask) = (8 * (address % 8) as u32, mask(size));
-        let low = &mut self.words[word(address / 8)];
-        *low = *low & !(mask << shift) | (value & mask) << shift;
-        if shift > 0 && address % 8 + bytes(size) > 8 {
-            let high = &mut self.words[word(address / 8 + 1)];
-            *high = *high & !(mask >> (64 - shift)) | (value & mask) >> (64 - shift);
-        }
+        self.words.exchange(address, size, value);
     }
+}
+
+impl Next {
+    /// The site at which a thread is expected that has come so far.
+    #[inline(always)]
+    pub(super) fn after(&mut self, walk: &Walk) -> &mut u16 {
+        &mut self.0[slot((walk.site as u64) << 16 | walk.before as u64, NEXT.trailing_zeros())]
+    }
+}
+
+impl Places {
+    #[inline(always)]
+    pub(super) fn at(&mut self, thread: u32, site: u16) -> &mut Place {
+        &mut self.0[slot((thread as u64) << 16 | site as u64, PLACES.trailing_zeros())]
+    }
+}
+
+impl Words {
+    /// This is in these bytes now; what was last seen in them.
+    #[inline(always)]
+    pub(super) fn exchange(&mut self, address: u64, size: u64, value: u64) -> u64 {
+        let (shift, mask) = (8 * (address % 8) as u32, mask(size));
+        let value = value & mask;
+        let low = &mut self.0[word(address / 8)];
+        let mut contents = *low >> shift;
+        *low = *low & !(mask << shift) | value << shift;
+        if address % 8 + bytes(size) > 8 {
+            let high = &mut self.0[word(address / 8 + 1)];
+            contents |= above(*high, shift);
+            *high = *high & !(mask >> (64 - shift)) | value >> (64 - shift);
+        }
+        contents & mask
+    }
+}
+
+/// The bits that lie above a word that is shifted down.
+#[inline(always)]
+fn above(next: u64, shift: u32) -> u64 {
+    // Nothing if it is not shifted.
+    next << 1 << (63 - shift)
 }
 
 /// The bytes of an access; what has no size is taken for eight.
@@ -125,8 +164,19 @@ fn bytes(size: u64) -> u64 {
 /// The bits of an access.
 #[inline(always)]
 fn mask(size: u64) -> u64 {
-    u64::MAX >> (64 - 8 * bytes(size))
+    MASKS[size.min(9) as usize]
 }
+
+/// Bits by size; what has no size or a great one is taken for eight bytes.
+const MASKS: [u64; 10] = {
+    let mut masks = [u64::MAX; 10];
+    let mut size = 1;
+    while size < 8 {
+        masks[size] = (1 << (8 * size)) - 1;
+        size += 1;
+    }
+    masks
+};
 
 /// Words that are near each other stay so; what is far away is mixed in.
 #[inline(always)]
@@ -146,7 +196,7 @@ impl Place {
     /// The value to expect: of a write what the thread read last, else as it grew before.
     #[inline(always)]
     pub(super) fn expected_value(&self, writes: bool, walk: &Walk) -> u64 {
-        if writes && self.growth != 1 { walk.read } else { self.value.wrapping_add(self.growth) }
+        select_unpredictable(writes & (self.growth != 1), walk.read, self.value.wrapping_add(self.growth))
     }
 
     #[inline(always)]
@@ -157,6 +207,17 @@ impl Place {
 }
 
 impl Walk {
+    #[inline(always)]
+    pub(super) fn arrive(&mut self, site: u16) {
+        self.before = self.site;
+        self.site = site;
+    }
+
+    #[inline(always)]
+    pub(super) fn has_read_if(&mut self, reads: bool, value: u64) {
+        self.read = select_unpredictable(reads, value, self.read);
+    }
+
     #[inline(always)]
     pub(super) fn has_read(&mut self, value: u64) {
         self.read = value;

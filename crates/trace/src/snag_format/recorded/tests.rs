@@ -64,8 +64,15 @@ fn tables() -> Tables {
 
 fn encode(events: &[RecordedEvent], payload: &mut Vec<u8>) {
     let mut encoder = Encoder::new();
-    encoder.push(events);
+    push(&mut encoder, events);
     encoder.finish(payload);
+}
+
+fn push(encoder: &mut Encoder, events: &[RecordedEvent]) {
+    let mut batch = Batch::default();
+    events.iter().for_each(|event| batch.event(*event));
+    assert!(batch.events().eq(events.iter().copied()));
+    encoder.push(&batch, &mut Taken::default());
 }
 
 /// What an event should be once it is read.
@@ -86,7 +93,7 @@ fn events_of_all_kinds_come_back() {
         let count = [1, 2, 50, 3000][seed as usize % 4];
         let events = events(seed, count);
         let mut payload = Vec::new();
-        encoder.push(&events);
+        push(&mut encoder, &events);
         encoder.finish(&mut payload);
         let (mut tables, mut back) = (tables(), Events::new());
         decode(&payload, count, &mut tables, &mut back).unwrap();
@@ -108,9 +115,9 @@ fn a_block_does_not_depend_on_the_ones_before() {
     let (first, second) = (events(3, 500), events(4, 500));
     let mut encoder = Encoder::new();
     let (mut after, mut alone) = (Vec::new(), Vec::new());
-    encoder.push(&first);
+    push(&mut encoder, &first);
     encoder.finish(&mut Vec::new());
-    second.chunks(77).for_each(|some| encoder.push(some));
+    second.chunks(77).for_each(|some| push(&mut encoder, some));
     encoder.finish(&mut after);
     encode(&second, &mut alone);
     assert_eq!(after, alone);

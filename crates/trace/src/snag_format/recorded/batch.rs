@@ -1,0 +1,161 @@
+//! Events on their way from whoever records them to the encoder.
+//!
+//! Nearly all that a program does is to read and write a few bytes, at the same places of its code again and again. So what
+//! does not change from one time to the next is told once, as a [`Spot`], and an access is no more than its spot, thread, address
+//! and value.
+
+use super::RecordedEvent;
+use crate::ids::{LocId, ThreadId};
+use crate::op::Op;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Number of a spot in a batch; the default is that of none, for tables that are yet to be filled.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct SpotId(u32);
+
+impl SpotId {
+    /// Instead of an access: the next of the other events.
+    const OTHER: SpotId = SpotId(0);
+
+    #[inline(always)]
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A place in a program that reads or writes so many bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Spot {
+    /// [`Op::Read`] or [`Op::Write`].
+    pub op: Op,
+    /// One to eight bytes.
+    pub size: u8,
+    /// Tells places apart that have the same location: guessing is better for it. Not part of the event.
+    pub hint: u16,
+    /// Where in the program.
+    pub location: LocId,
+}
+
+/// What was done at a spot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Access {
+    pub(super) address: u64,
+    pub(super) value: u64,
+    pub(super) thread: ThreadId,
+    pub(super) spot: SpotId,
+}
+
+impl Access {
+    /// Whether it stands for the next of the other events.
+    pub(super) fn is_other(&self) -> bool {
+        self.spot == SpotId::OTHER
+    }
+}
+
+/// Events in order. Spots keep their numbers when the events have been taken.
+#[derive(Debug)]
+pub struct Batch {
+    /// Tells batches apart: spots of different ones have the same numbers.
+    pub(super) identity: u64,
+    pub(super) spots: Vec<Spot>,
+    numbers: HashMap<Spot, SpotId>,
+    pub(super) accesses: Vec<Access>,
+    /// Events for which there is an access at [`SpotId::OTHER`].
+    pub(super) others: Vec<RecordedEvent>,
+}
+
+/// How far a batch has been taken.
+#[derive(Clone, Copy, Default, Debug)]
+pub(in crate::snag_format) struct Taken {
+    pub(in crate::snag_format) accesses: usize,
+    pub(super) others: usize,
+}
+
+impl Default for Batch {
+    fn default() -> Batch {
+        let nowhere = Spot { op: Op::Read, size: 0, hint: 0, location: LocId::NONE };
+        static BATCHES: AtomicU64 = AtomicU64::new(1);
+        Batch {
+            identity: BATCHES.fetch_add(1, Ordering::Relaxed),
+            spots: vec![nowhere],
+            numbers: HashMap::new(),
+            accesses: Vec::new(),
+            others: Vec::new(),
+        }
+    }
+}
+
+impl Batch {
+    /// Number of events.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.accesses.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.accesses.is_empty()
+    }
+
+    /// The number of a spot, which is at most eight bytes large.
+    pub fn spot(&mut self, spot: Spot) -> SpotId {
+        assert!(matches!(spot.op, Op::Read | Op::Write) && (1..=8).contains(&spot.size));
+        *self.numbers.entry(spot).or_insert_with(|| {
+            self.spots.push(spot);
+            SpotId(self.spots.len() as u32 - 1)
+        })
+    }
+
+    /// Adds an access; the value has no more bytes than the spot.
+    #[inline(always)]
+    pub fn access(&mut self, spot: SpotId, thread: ThreadId, address: u64, value: u64) {
+        self.accesses.push(Access { address, value, thread, spot });
+    }
+
+    /// Adds an event of any kind.
+    pub fn event(&mut self, event: RecordedEvent) {
+        let RecordedEvent { op, size, hint, location, thread, address, .. } = event;
+        let value = event.value.map(|value| value as u64);
+        // Of eight bytes nothing is too much.
+        let fits = |value: &u64| value.unbounded_shr(8 * size as u32) == 0;
+        let plain = matches!(op, Op::Read | Op::Write) && (1..=8).contains(&size);
+        match value.filter(|value| plain && fits(value) && (event.aux, event.written) == (0, None)) {
+            Some(value) => {
+                let spot = self.spot(Spot { op, size: size as u8, hint, location });
+                self.access(spot, thread, address, value);
+            }
+            None => {
+                self.access(SpotId::OTHER, thread, 0, 0);
+                self.others.push(event);
+            }
+        }
+    }
+
+    /// The events, one by one.
+    pub fn events(&self) -> impl Iterator<Item = RecordedEvent> {
+        let mut others = 0;
+        self.accesses.iter().map(move |access| {
+            let event = self.event_of(access, others);
+            others += access.is_other() as usize;
+            event
+        })
+    }
+
+    /// The event that an access stands for, with so many other ones before it.
+    pub(super) fn event_of(&self, access: &Access, others: usize) -> RecordedEvent {
+        if access.is_other() {
+            return self.others[others];
+        }
+        let Spot { op, size, hint, location } = self.spots[access.spot.index()];
+        let Access { address, thread, .. } = *access;
+        let (size, value) = (size as u64, Some(access.value as i64));
+        RecordedEvent { address, size, value, written: None, location, thread, aux: 0, hint, op }
+    }
+
+    /// Takes all events out.
+    pub fn clear(&mut self) {
+        self.accesses.clear();
+        self.others.clear();
+    }
+}

@@ -1,0 +1,101 @@
+//! A stream of a payload while it is filled.
+//!
+//! Whether an event puts something into a stream is hard to predict, and a processor that has guessed wrong loses more time
+//! than writing takes. So whoever is in a hurry always writes eight bytes and then says how many of them count.
+
+/// Most bytes of a stream: an event puts at most three numbers and a byte into one.
+const LONGEST: usize = 1 << 21;
+const _: () = assert!(LONGEST > super::super::BLOCK_EVENTS * (3 * 10 + 1));
+
+/// Bytes that are put one after the other.
+pub(super) struct Stream {
+    /// How many bytes were put. Less than [`LONGEST`].
+    length: usize,
+    /// What was put, and then anything. As long as it may ever be, so that nobody has to look; the system gives it memory as it
+    /// is used.
+    bytes: [u8; LONGEST + 8],
+}
+
+impl Stream {
+    pub(super) fn len(&self) -> usize {
+        self.length
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.length = 0;
+    }
+
+    /// Puts the first `count` bytes of a word, at most eight.
+    #[inline(always)]
+    pub(super) fn put_word(&mut self, word: u64, count: usize) {
+        // The remainder changes nothing, and tells the compiler so.
+        self.bytes[self.length % LONGEST..][..8].copy_from_slice(&word.to_le_bytes());
+        self.length += count;
+    }
+
+    /// Puts a byte.
+    pub(super) fn put_byte(&mut self, byte: u8) {
+        self.put_word(byte as u64, 1);
+    }
+
+    /// Puts a number.
+    pub(super) fn put(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.put_byte(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.put_byte(number as u8);
+    }
+
+    /// Puts a number without going through its bytes one by one.
+    #[inline(always)]
+    pub(super) fn put_short(&mut self, number: u64) {
+        if number >> SHORT != 0 {
+            return self.put(number);
+        }
+        let (word, length) = short(number);
+        self.put_word(word, length);
+    }
+}
+
+/// Bits of the numbers that take at most a word.
+const SHORT: u32 = 56;
+
+/// A short number as LEB128: seven bits to each byte, and the highest bit of all but the last one. Also how many bytes.
+#[inline(always)]
+fn short(number: u64) -> (u64, usize) {
+    let halves = number & 0x0fff_ffff | (number & 0xff_ffff_f000_0000) << 4;
+    let quarters = halves & 0x3fff_0000_3fff | (halves & 0x0fff_c000_0fff_c000) << 2;
+    let eighths = quarters & 0x007f_007f_007f_007f | (quarters & 0x3f80_3f80_3f80_3f80) << 1;
+    let highest = 63 - (number | 1).leading_zeros();
+    // A seventh of it, for numbers below 56.
+    let more = highest * 37 >> 8;
+    (eighths | 0x8080_8080_8080_8080 & !(u64::MAX << (8 * more)), more as usize + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_put_alike_in_both_ways() {
+        // SAFETY: numbers.
+        let mut stream: Box<Stream> = unsafe { super::super::zeroed() };
+        for bit in 0..64 {
+            for number in [1u64 << bit, (1 << bit) - 1, 3 << bit >> 1, u64::MAX >> bit, 0x1234_5678_9abc_def0 >> bit] {
+                let mut expected = Vec::new();
+                crate::snag_format::numbers::put(&mut expected, number);
+                stream.clear();
+                stream.put_short(number);
+                assert_eq!(stream.bytes(), expected, "{number:#x}");
+                stream.clear();
+                stream.put(number);
+                assert_eq!(stream.bytes(), expected, "{number:#x}");
+            }
+        }
+    }
+}
