@@ -73,7 +73,7 @@ fn short(number: u64) -> (u64, usize) {
     let eighths = quarters & 0x007f_007f_007f_007f | (quarters & 0x3f80_3f80_3f80_3f80) << 1;
     let highest = 63 - (number | 1).leading_zeros();
     // A seventh of it, for numbers below 56.
-    let more = highest * 37 >> 8;
+    let more = (highest * 37) >> 8;
     (eighths | 0x8080_8080_8080_8080 & !(u64::MAX << (8 * more)), more as usize + 1)
 }
 
