@@ -38,13 +38,9 @@ pub fn parse(declarations: &[String]) -> Result<Vec<Global>, String> {
 
 /// Adds globals to what the missing methods of a trace could reach.
 pub fn declare(trace: &mut Trace, globals: &[Global]) -> Result<(), String> {
+    let Some(Global { method, .. }) = globals.first() else { return Ok(()) };
     if !trace.events.ops().contains(&Op::MethodBegin) {
-        return match globals.first() {
-            None => Ok(()),
-            Some(Global { method, .. }) => {
-                Err(format!("a global is declared for '{method}', and in this trace no method is missing"))
-            }
-        };
+        return Err(format!("a global is declared for '{method}', and in this trace no method is missing"));
     }
     let mut more: HashMap<u32, Vec<Object>> = HashMap::new();
     for Global { method, object } in globals {

@@ -188,6 +188,7 @@ mod tests {
     use super::*;
     use crate::symbols::Symbols;
     use crate::wire::head;
+    use snag_trace::Rng;
     use snag_trace::snag_format::RecordedEvent;
 
     /// What the records become, and what is said beside the events.
@@ -213,13 +214,8 @@ mod tests {
 
     /// What a program may do, with memory that now and then somebody changes unseen.
     fn records(seed: u64, count: usize) -> Vec<Vec<u64>> {
-        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut random = move |below: u64| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 11) % below
-        };
+        let mut rng = Rng::new(seed);
+        let mut random = move |below: u64| rng.number() % below;
         // Around the seam of two regions, and far away.
         let bases = [0xfe00, 0x7f00_0000_0000];
         let mut memory = vec![0u8; 0x800];

@@ -1,15 +1,11 @@
 use super::*;
 use crate::events::Events;
+use crate::rng::Rng;
 
 /// Events of all kinds, as a program might do them and as no program would.
 fn events(seed: u64, count: usize) -> Vec<RecordedEvent> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut random = move |below: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 11) % below
-    };
+    let mut rng = Rng::new(seed);
+    let mut random = move |below: u64| rng.number() % below;
     let mut all = Vec::new();
     for index in 0..count as u64 {
         let op = match random(8) {
