@@ -6,6 +6,7 @@
 //! at most a candidate.
 
 use crate::analysis::{Analysis, Candidate, Engine, EngineReport, Options, Progress, Race, Subject};
+use crate::condense::condensed_first;
 use crate::held::held_locks;
 use crate::memory::peak_memory;
 use snag_orders::{Found, Limits, LocationPair, Order, Variant, Warnings};
@@ -25,6 +26,9 @@ pub(crate) const TOO_MANY: &str = "beyond --max-races";
 /// Runs the engines over a trace and proves what they find.
 pub fn analyse(trace: &Trace, options: &Options, progress: &dyn Progress) -> Analysis {
     let deadline = options.budget.map(|budget| Instant::now() + budget);
+    if let Some(analysis) = condensed_first(trace, options, progress, deadline) {
+        return analysis;
+    }
     if !options.ignore_missing || !trace.events.ops().contains(&Op::MethodBegin) {
         return analyse_until(trace, options, progress, deadline);
     }
@@ -39,7 +43,13 @@ pub fn analyse(trace: &Trace, options: &Options, progress: &dyn Progress) -> Ana
     with.with_ignoring(without, &options.engines)
 }
 
-fn analyse_until(trace: &Trace, options: &Options, progress: &dyn Progress, deadline: Option<Instant>) -> Analysis {
+/// The same up to some time, with the trace as it is.
+pub(crate) fn analyse_until(
+    trace: &Trace,
+    options: &Options,
+    progress: &dyn Progress,
+    deadline: Option<Instant>,
+) -> Analysis {
     let cells = Cells::of(trace);
     let mut work =
         Work { trace, cells: &cells, options, progress, deadline, checker: None, analysis: Analysis::default() };

@@ -95,6 +95,9 @@ impl Engine {
     }
 }
 
+/// Shorter traces are looked at sooner than they are condensed.
+const CONDENSE_FROM: usize = 200_000;
+
 /// What to look for and how long.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -127,6 +130,8 @@ pub struct Options {
     pub ignore_missing: bool,
     /// Prove what was found; without, only the engines' own counts are produced.
     pub prove: bool,
+    /// A trace of at least so many events is looked at without accesses to private memory, if these are most of it.
+    pub condense_from: usize,
 }
 
 impl Default for Options {
@@ -146,6 +151,7 @@ impl Default for Options {
             jobs: 1,
             ignore_missing: false,
             prove: true,
+            condense_from: CONDENSE_FROM,
         }
     }
 }

@@ -7,6 +7,7 @@
 mod analyse;
 mod analysis;
 mod causal;
+mod condense;
 mod held;
 mod history;
 mod maximal;
@@ -21,6 +22,7 @@ pub use analysis::{
     Analysis, Candidate, Deadlock, Engine, EngineReport, Left, Options, Progress, Quiet, Race, Reduction, Searches,
     Subject,
 };
+pub use condense::{analyse_condensed, can_condense, restore};
 pub use held::held_locks;
 pub use memory::peak_memory;
 pub use recipe::is_symbolic;

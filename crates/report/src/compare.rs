@@ -54,7 +54,7 @@ impl<W: Write> Report for Table<W> {
             writeln!(out, "{}", style.bold(format_args!("== {} ==", words::clean(findings.path))))?;
         }
         if !style.quiet {
-            let events = counted(findings.trace.len() as u64, "event");
+            let events = counted(findings.events, "event");
             let threads = counted(findings.trace.tables.thread_count() as u64, "thread");
             writeln!(out, "{events}, {threads}\n")?;
         }
@@ -143,7 +143,7 @@ impl<W: Write> Report for Json<W> {
         let json = &mut self.json;
         json.object()?;
         json.string_at("path", findings.path)?;
-        json.integer_at("events", findings.trace.len() as u64)?;
+        json.integer_at("events", findings.events)?;
         json.integer_at("threads", findings.trace.tables.thread_count() as u64)?;
         json.array_at("engines")?;
         for report in &findings.analysis.engines {

@@ -11,8 +11,10 @@ use std::io;
 pub struct Findings<'a> {
     /// The trace as the user named it.
     pub path: &'a str,
-    /// Its events and names.
+    /// Its names, and its events if there is something to say about any of them.
     pub trace: &'a Trace,
+    /// How many events it has.
+    pub events: u64,
     /// What was found in it, without what was suppressed.
     pub analysis: &'a Analysis,
     /// What suppressions took away; `None` if there were no suppressions to apply.

@@ -38,11 +38,11 @@ impl<W: Write> Json<W> {
 impl<W: Write> Report for Json<W> {
     fn trace(&mut self, findings: &Findings) -> io::Result<()> {
         self.begin()?;
-        let Findings { path, trace, analysis, suppressed, background } = *findings;
+        let Findings { path, trace, events, analysis, suppressed, background } = *findings;
         let json = &mut self.json;
         json.object()?;
         json.string_at("path", path)?;
-        json.integer_at("events", trace.len() as u64)?;
+        json.integer_at("events", events)?;
         json.integer_at("threads", trace.tables.thread_count() as u64)?;
         json.integer_at("locks", trace.tables.lock_count() as u64)?;
         json.integer_at("variables", trace.tables.variable_count() as u64)?;

@@ -8,7 +8,8 @@
 
 use crate::ids::*;
 use crate::op::{Op, Ops};
-use crate::tables::{Object, Variable};
+use crate::places::{Extent, NO_ALLOCATION, Place, Places};
+use crate::tables::{Object, Tables, Variable};
 use crate::trace::Trace;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -36,9 +37,6 @@ struct Map {
     /// The same per span; a block that nothing accesses has no cell.
     allocation_of_span: Vec<u32>,
 }
-
-/// Memory before the first allocation, globals and stacks.
-const NO_ALLOCATION: u32 = 0;
 
 impl Cells {
     /// Cuts the memory of a well-formed trace into cells.
@@ -148,132 +146,24 @@ impl Cells {
     }
 
     fn cut(trace: &Trace) -> Cells {
-        // A region is memory with one identity: an allocation (1 + its event) or all the rest.
-        // Named variables are regions' inhabitants with the address of their id and no size.
-        let mut live_ranges: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
-        let mut live_names: HashMap<u32, u32> = HashMap::new();
-        let mut places = Places::new(trace.tables.variable_count());
+        let mut places = Places::default();
+        places.know_variables(&trace.tables);
         let mut span = vec![0; trace.len()];
-        for (index, span) in span.iter_mut().enumerate() {
-            let op = trace.events.ops()[index];
-            if !op.if_it_happens().touches_memory() && op != Op::Alloc {
-                continue;
-            }
-            let target = trace.events.targets()[index];
-            if let Some(place) = places.lately(target).filter(|_| op != Op::Free && op != Op::Alloc) {
+        let columns = trace.events.ops().iter().zip(trace.events.targets());
+        for (number, (span, (&op, &target))) in span.iter_mut().zip(columns).enumerate() {
+            if let Some(place) = places.touched(number, op, target, &trace.tables) {
                 *span = place;
-                continue;
-            }
-            let variable = trace.tables.variable(VarId(target));
-            if matches!(op, Op::Alloc | Op::Free) {
-                places.regions_change();
-            }
-            if op == Op::Alloc {
-                let region = index as u32 + 1;
-                match variable {
-                    Variable::Named(_) => {
-                        live_names.insert(target, region);
-                    }
-                    Variable::Range { address, size } => {
-                        live_ranges.insert(address, (address + (size - 1), region));
-                    }
-                }
-                continue;
-            }
-            let region = match variable {
-                Variable::Named(_) => live_names.get(&target).copied().unwrap_or(NO_ALLOCATION),
-                Variable::Range { address, .. } => live_ranges
-                    .range(..=address)
-                    .next_back()
-                    .filter(|(_, (last, _))| *last >= address)
-                    .map_or(NO_ALLOCATION, |(_, (_, region))| *region),
-            };
-            let extent = match variable {
-                Variable::Named(_) => Extent::Name(target),
-                Variable::Range { address, size } => Extent::Bytes(address, size),
-            };
-            let whole_region = op == Op::Free;
-            *span = places.number(target, Place { region, whole_region, extent });
-            if whole_region {
-                match variable {
-                    Variable::Named(_) => live_names.remove(&target).is_some(),
-                    Variable::Range { address, .. } => live_ranges.remove(&address).is_some(),
-                };
             }
         }
-        Map::number(places.all, span, &reach_cuts(trace))
-    }
-}
-
-/// All places, numbered in the order in which they are touched.
-///
-/// A variable mostly stays in one region, so its last place is remembered, and how often regions had changed when it was
-/// last looked at: most events need neither a look at the heap nor a hash.
-struct Places {
-    all: Vec<Place>,
-    /// For each variable its last place, or `NO_PLACE`, and when.
-    last: Vec<(u32, u32)>,
-    /// Places of variables in other regions than their last one: variable, region.
-    before: HashMap<(u32, u32), u32>,
-    /// How often regions have changed.
-    changes: u32,
-}
-
-const NO_PLACE: u32 = u32::MAX;
-
-impl Places {
-    fn new(variables: usize) -> Places {
-        Places { all: Vec::new(), last: vec![(NO_PLACE, 0); variables], before: HashMap::new(), changes: 0 }
+        Map::number(places.all, span, &reach_cuts(&trace.tables))
     }
 
-    fn regions_change(&mut self) {
-        self.changes += 1;
+    /// The cells that each of some places consists of, and the first byte and number of bytes of each cell; (0, 0) for a named
+    /// variable.
+    pub(crate) fn of_places(places: Vec<Place>, tables: &Tables) -> (Vec<(u32, u32)>, Vec<(u64, u64)>) {
+        let cells = Map::number(places, Vec::new(), &reach_cuts(tables));
+        cells.map.map_or_else(Default::default, |map| (map.spans, map.extent))
     }
-
-    /// The place of a variable, if regions have not changed since it was numbered.
-    #[inline]
-    fn lately(&self, variable: u32) -> Option<u32> {
-        let (place, when) = self.last[variable as usize];
-        (place != NO_PLACE && when == self.changes).then_some(place)
-    }
-
-    fn number(&mut self, variable: u32, place: Place) -> u32 {
-        let new = self.all.len() as u32;
-        if place.whole_region {
-            // A region ends once.
-            self.all.push(place);
-            return new;
-        }
-        let (last, _) = self.last[variable as usize];
-        let number = match self.all.get(last as usize) {
-            None => new,
-            Some(known) if known.region == place.region => last,
-            Some(known) => {
-                self.before.insert((variable, known.region), last);
-                *self.before.get(&(variable, place.region)).unwrap_or(&new)
-            }
-        };
-        if number == new {
-            self.all.push(place);
-        }
-        self.last[variable as usize] = (number, self.changes);
-        number
-    }
-}
-
-/// A place in memory that some event touches.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Place {
-    region: u32,
-    /// A free touches whatever was accessed in its region.
-    whole_region: bool,
-    extent: Extent,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-enum Extent {
-    Name(u32),
-    Bytes(u64, u64),
 }
 
 impl Map {
@@ -332,14 +222,14 @@ impl Map {
 }
 
 /// Where the ranges that missing methods could reach begin and end, ascending: no cell is reached in part.
-fn reach_cuts(trace: &Trace) -> Vec<u64> {
-    let mut known = vec![false; trace.tables.variable_count()];
+fn reach_cuts(tables: &Tables) -> Vec<u64> {
+    let mut known = vec![false; tables.variable_count()];
     let mut cuts = Vec::new();
-    for reach in 0..trace.tables.reach_count() {
-        for &object in trace.tables.reach_objects(ReachId::new(reach)) {
+    for reach in 0..tables.reach_count() {
+        for &object in tables.reach_objects(ReachId::new(reach)) {
             if let Object::Variable(id) = object
                 && !std::mem::replace(&mut known[id.index()], true)
-                && let Variable::Range { address, size } = trace.tables.variable(id)
+                && let Variable::Range { address, size } = tables.variable(id)
             {
                 cuts.push(address);
                 cuts.extend((address + (size - 1)).checked_add(1));

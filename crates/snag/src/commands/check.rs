@@ -281,7 +281,7 @@ fn options(context: &Context, args: &Analysis) -> Options {
         solver: args.solver,
         jobs: context.jobs,
         ignore_missing: args.ignore_missing,
-        prove: true,
+        ..Options::default()
     }
 }
 
