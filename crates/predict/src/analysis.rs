@@ -1,3 +1,4 @@
+use crate::memory::peak_memory;
 use snag_maximal::Backend;
 use snag_schedule::{Level, Schedule};
 use snag_trace::{EventId, LockId};
@@ -382,6 +383,23 @@ impl Analysis {
             Some(left) => left.count += count as u64,
             None => self.left.push(Left { engine, what, reason: reason.to_owned(), count: count as u64 }),
         }
+    }
+
+    /// Notes that an engine did not run at all, on a trace of so many events, and why.
+    pub fn did_not_run(&mut self, engine: Engine, beyond: Option<Engine>, events: usize, reason: &str) {
+        self.leave(engine, Subject::Event, reason, events);
+        self.engines.push(EngineReport {
+            engine,
+            beyond,
+            seconds: 0.0,
+            events_per_second: 0.0,
+            peak_memory_bytes: peak_memory(),
+            warnings: 0,
+            location_pairs: 0,
+            complete: false,
+            reduction: None,
+            searches: None,
+        });
     }
 
     /// Whether what an engine found was found, and checked, as if no method were missing.

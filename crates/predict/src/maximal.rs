@@ -121,19 +121,7 @@ impl Work<'_> {
 
     /// There was no time left for this engine.
     pub(crate) fn not_begun(&mut self, engine: Engine, beyond: Option<Engine>) {
-        self.analysis.leave(engine, Subject::Event, "not looked at in time", self.trace.len());
-        self.analysis.engines.push(EngineReport {
-            engine,
-            beyond,
-            seconds: 0.0,
-            events_per_second: 0.0,
-            peak_memory_bytes: peak_memory(),
-            warnings: 0,
-            location_pairs: 0,
-            complete: false,
-            reduction: None,
-            searches: None,
-        });
+        self.analysis.did_not_run(engine, beyond, self.trace.len(), "not looked at in time");
     }
 
     #[allow(clippy::too_many_arguments)]

@@ -63,11 +63,11 @@ impl<W: Write> Html<W> {
 impl<W: Write> Report for Html<W> {
     fn trace(&mut self, findings: &Findings) -> io::Result<()> {
         self.begin()?;
-        let Findings { path, trace, analysis, suppressed, background } = *findings;
+        let Findings { path, trace, events, analysis, suppressed, background } = *findings;
         let mut page = TracePage { out: &mut self.out, trace, analysis, background, full: self.full };
         writeln!(page.out, "<section>\n<h2>{}</h2>", Escaped(path))?;
         for report in &analysis.engines {
-            page.paragraph(&text::summary_line(trace, report, analysis))?;
+            page.paragraph(&text::summary_line(trace, events, report, analysis))?;
             if !report.complete {
                 page.paragraph(&text::incomplete_line(report, analysis))?;
             }
@@ -262,6 +262,7 @@ mod tests {
             page.trace(&Findings {
                 path: "<i>",
                 trace: &trace,
+                events: 2,
                 analysis: &analysis,
                 suppressed: None,
                 background: None,

@@ -97,7 +97,14 @@ fn print(make: impl for<'a> FnOnce(&'a mut Vec<u8>) -> Box<dyn Report + 'a>) -> 
     let mut out = Vec::new();
     let mut report = make(&mut out);
     let findings =
-        Findings { path: "t.std", trace: &trace, analysis: &analysis, suppressed: Some(&suppressed), background: None };
+        Findings {
+        path: "t.std",
+        trace: &trace,
+        events: trace.len() as u64,
+        analysis: &analysis,
+        suppressed: Some(&suppressed),
+        background: None,
+    };
     report.trace(&findings).unwrap();
     report.finish(&[Unread { path: "bad.std".into(), message: "line 1: bad".into() }]).unwrap();
     drop(report);

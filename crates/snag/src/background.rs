@@ -4,18 +4,20 @@ use snag_recording::Recorded;
 use snag_report::{Background, Frame};
 use snag_trace::{Cells, EventId, Op, ThreadId, Trace, VarId, Variable};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// A recording and what was worked out about its trace.
 pub struct Recording {
     recorded: Recorded,
-    cells: Cells,
+    /// Made when the first question is about memory.
+    cells: OnceLock<Cells>,
 }
 
 impl Recording {
     /// Reads it; `None` if the trace was not recorded by us. Gives variables of the program their names.
     pub fn read(path: &Path, trace: &mut Trace) -> Option<Recording> {
         let recorded = Recording::name_variables(path, trace)?;
-        Some(Recording { recorded, cells: Cells::of(trace) })
+        Some(Recording { recorded, cells: OnceLock::new() })
     }
 
     /// Gives variables of the program their names, if the trace was recorded by us.
@@ -57,7 +59,7 @@ impl Background for Recording {
             let whole = self.recorded.data_size(address)?;
             return Some(format!("{name} is a variable of {whole} bytes at {:#x}", self.recorded.data_start(address)?));
         }
-        let block = self.cells.block_of_event(event.index())?;
+        let block = self.cells.get_or_init(|| Cells::of(trace)).block_of_event(event.index())?;
         let Variable::Range { address: start, size: whole } =
             trace.tables.variable(VarId(trace.events.targets()[block.index()]))
         else {

@@ -19,6 +19,10 @@ pub struct Source {
     reader: TraceReader,
     /// Bytes of the file, and how many of them were read; `None` if nobody knows.
     bytes: Option<(u64, Arc<AtomicU64>)>,
+    /// It was read before: what there is to be said about it was said.
+    again: bool,
+    /// It is read to the end even if the user wants to stop.
+    regardless: bool,
 }
 
 /// Counts what is read from a file.
@@ -48,15 +52,30 @@ impl Source {
             let read = Arc::new(AtomicU64::new(0));
             let counted = Counted { file, read: read.clone() };
             let reader = snag_trace::read_from(counted, format, Some(path)).map_err(failed)?;
-            return Ok(Source { name: name(path), reader, bytes: Some((length, read)) });
+            return Ok(Source { name: name(path), reader, bytes: Some((length, read)), again: false, regardless: false });
         }
         let reader = snag_trace::open(path, format).map_err(failed)?;
-        Ok(Source { name: name(path), reader, bytes: None })
+        Ok(Source { name: name(path), reader, bytes: None, again: false, regardless: false })
     }
 
     /// A trace that comes from elsewhere.
     pub fn new(name: &str, reader: TraceReader) -> Source {
-        Source { name: name.to_owned(), reader, bytes: None }
+        Source { name: name.to_owned(), reader, bytes: None, again: false, regardless: false }
+    }
+
+    /// Whether it is a file, which can be read again.
+    pub fn is_file(&self) -> bool {
+        self.bytes.is_some()
+    }
+
+    /// Does not repeat what was said when it was read before.
+    pub fn again(self) -> Source {
+        Source { again: true, ..self }
+    }
+
+    /// Reads to the end even if the user wants to stop: what was found is to be proved.
+    pub fn regardless(self) -> Source {
+        Source { regardless: true, ..self }
     }
 
     /// Leaves missing methods with their arguments, for writing them again.
@@ -102,17 +121,56 @@ impl Source {
 
     /// The same, and whether the recording is whole: not cut off.
     pub fn read_noting(mut self, context: &Context) -> Result<(Trace, bool), Unread> {
+        let (events, _) = self.read_beginning(context, usize::MAX)?;
+        Ok(self.into_trace(events))
+    }
+
+    /// What was read by [`Source::read_beginning`] to the end as a trace, and whether the recording is whole.
+    pub fn into_trace(self, events: Events) -> (Trace, bool) {
+        let whole = !self.reader.is_cut_off();
+        (Trace { tables: self.reader.tables, events }, whole)
+    }
+
+    /// Reads into memory until there are at least so many events, and says whether there may be more.
+    pub fn read_beginning(&mut self, context: &Context, enough: usize) -> Result<(Events, bool), Unread> {
         let started = Instant::now();
-        let mut events = Events::new();
+        let (mut events, mut more) = (Events::new(), true);
         self.watch::<std::convert::Infallible>(context, "reading", |reader| {
-            let more = reader.append_block(&mut events).map_err(Stop::Trace)?;
-            Ok((more, events.len()))
+            more = reader.append_block(&mut events).map_err(Stop::Trace)?;
+            Ok((more && events.len() < enough, events.len()))
         })
         .map_err(|Stop::Trace(error)| unread(&self.name, error))?;
         let seconds = started.elapsed().as_secs_f64();
         context.detail(&format!("{}: read {} events in {seconds:.2} s", self.name, events.len()));
+        Ok((events, more))
+    }
+
+    /// Reads all that is left, block by block, without keeping it.
+    pub fn pass(
+        &mut self,
+        context: &Context,
+        phase: &str,
+        mut each: impl FnMut(&Events, &Tables),
+    ) -> Result<(), Unread> {
+        let started = Instant::now();
+        let mut block = Events::new();
+        let mut events = 0;
+        self.watch::<std::convert::Infallible>(context, phase, |reader| {
+            let more = reader.next_block(&mut block).map_err(Stop::Trace)?;
+            each(&block, &reader.tables);
+            events = block.first + block.len();
+            Ok((more, events))
+        })
+        .map_err(|Stop::Trace(error)| unread(&self.name, error))?;
+        let seconds = started.elapsed().as_secs_f64();
+        context.detail(&format!("{}: {phase}, up to event {events}: {seconds:.2} s", self.name));
+        Ok(())
+    }
+
+    /// The names of what was read, and whether the recording is whole.
+    pub fn into_tables(self) -> (Tables, bool) {
         let whole = !self.reader.is_cut_off();
-        Ok((Trace { tables: self.reader.tables, events }, whole))
+        (self.reader.tables, whole)
     }
 
     /// Repeats a step, which tells whether there is more and how many events were read.
@@ -126,10 +184,10 @@ impl Source {
         bars.phase(phase, self.bytes.as_ref().map_or(0, |bytes| bytes.0));
         let result = loop {
             let step = step(&mut self.reader);
-            if interrupt::interrupted() {
+            if interrupt::interrupted() && !self.regardless {
                 // Also at the end: the interrupt may have ended whoever fed us, too.
                 let message = match phase {
-                    "reading" => "interrupted while it was read".to_owned(),
+                    "reading" | "reading again" => "interrupted while it was read".to_owned(),
                     _ => format!("interrupted while {phase}"),
                 };
                 break Err(Stop::Trace(Error::new(Position::Whole, message)));
@@ -145,7 +203,7 @@ impl Source {
         };
         bars.clear();
         let lost = self.reader.is_cut_off();
-        for warning in self.reader.take_warnings() {
+        for warning in self.reader.take_warnings().into_iter().filter(|_| !self.again) {
             let warning = format!("{}: {warning}", self.name);
             // Who wants findings only must know all the same that some may be missing.
             if lost { context.insist(&warning) } else { context.warn(&warning) }

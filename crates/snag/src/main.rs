@@ -16,6 +16,7 @@ mod failure;
 mod formats;
 mod input;
 mod interrupt;
+mod long;
 mod output;
 mod progress;
 mod survey;

@@ -7,17 +7,19 @@
 use crate::background::Recording;
 use crate::context::Context;
 use crate::failure::{Failure, Status};
-use crate::input::{self, Source};
+use crate::input;
 use crate::interrupt;
+use crate::long::{self, Read};
 use crate::output::Output;
 use snag_predict::{Analysis, Engine, Options, Progress};
 use snag_report::{Background, Findings, Report, Suppressed, Suppressions, Unread};
 use snag_schedule::Level;
 use snag_trace::globals::{self, Global};
+use snag_trace::condense::Condensed;
 use snag_trace::{Op, Trace};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// What is to be done.
 pub struct Job<'a> {
@@ -31,6 +33,8 @@ pub struct Job<'a> {
     pub suppressions: Option<Suppressions>,
     /// What missing methods could reach beside what the traces say.
     pub globals: Vec<Global>,
+    /// Traces of up to so many events are kept whole in memory.
+    pub whole: u64,
 }
 
 /// Why a trace is not in the report.
@@ -126,31 +130,67 @@ fn one(
         return Err(refuse("interrupted before it was analysed".to_owned()));
     }
     let started = Instant::now();
-    let read = Source::open(context, path, None).and_then(|source| source.read_noting(context));
-    let (mut trace, whole) = read.map_err(Stop::Trace)?;
-    globals::declare(&mut trace, &job.globals).map_err(refuse)?;
-    let recording = Recording::read(path, &mut trace);
-    let background = recording.as_ref().map(|recording| recording as &dyn Background);
-    level_fits(job.options.level, &trace).map_err(refuse)?;
+    let can_condense = !job.one_by_one && job.globals.is_empty() && snag_predict::can_condense(&job.options);
+    let (mut read, whole) = long::read(context, path, can_condense.then_some(job.whole)).map_err(Stop::Trace)?;
+    if let Read::Whole(trace) = &mut read {
+        globals::declare(trace, &job.globals).map_err(refuse)?;
+    }
+    level_fits(job.options.level, read.trace()).map_err(refuse)?;
+    let (fitting, left_out) =
+        long::what_fits(context, path, &job.options, read.trace().len()).map_err(|message| refuse(message))?;
     // Time is time, whatever it was spent on.
     let budget = job.options.budget.map(|budget| budget.saturating_sub(started.elapsed()));
-    let mut analysis = analyse(context, &trace, job, budget);
+    let options = Options { budget, ..fitting };
+    let events = read.events();
+    let (mut trace, mut analysis) = match read {
+        Read::Whole(trace) => {
+            let analysis = analyse(context, &trace, job, &options);
+            (trace, analysis)
+        }
+        Read::Condensed(condensed) => condensed_first(context, path, *condensed, &options).map_err(Stop::Trace)?,
+    };
+    if left_out {
+        long::note_left_out(&mut analysis, events);
+    }
+    let recording = Recording::read(path, &mut trace);
+    let background = recording.as_ref().map(|recording| recording as &dyn Background);
     // In the part that was lost there may be more.
     analysis.engines.iter_mut().for_each(|engine| engine.complete &= whole);
     let suppressed =
         job.suppressions.as_ref().map(|suppressions| suppressions.apply(&trace, background, &mut analysis));
     took.extend(suppressed.iter().flatten().cloned());
     *found |= !analysis.races.is_empty() || !analysis.deadlocks.is_empty();
-    let findings =
-        Findings { path: &name, trace: &trace, analysis: &analysis, suppressed: suppressed.as_deref(), background };
+    let (events, suppressed) = (events as u64, suppressed.as_deref());
+    let findings = Findings { path: &name, trace: &trace, events, analysis: &analysis, suppressed, background };
     report.trace(&findings).map_err(Stop::Output)
 }
 
-fn analyse(context: &Context, trace: &Trace, job: &Job, budget: Option<Duration>) -> Analysis {
+/// Analyses a trace of which only a part is in memory. If something is found in it, the whole trace is returned with it.
+fn condensed_first(
+    context: &Context,
+    path: &Path,
+    condensed: Condensed,
+    options: &Options,
+) -> Result<(Trace, Analysis), Unread> {
     let bars = context.bars();
-    let options = Options { budget, ..job.options.clone() };
+    let deadline = options.budget.map(|budget| Instant::now() + budget);
+    let mut analysis = snag_predict::analyse_condensed(&condensed, options, &bars, deadline);
+    bars.clear();
+    let (races, deadlocks) = (analysis.races.len(), analysis.deadlocks.len());
+    if races + deadlocks + analysis.candidates.len() == 0 {
+        return Ok((condensed.trace, analysis));
+    }
+    let found = format!("{races} races, {deadlocks} deadlocks and {} candidates were found", analysis.candidates.len());
+    let whole = long::read_whole(context, path, &condensed, &found)?;
+    snag_predict::restore(&condensed, &whole, options, &bars, &mut analysis);
+    bars.clear();
+    Ok((whole, analysis))
+}
+
+fn analyse(context: &Context, trace: &Trace, job: &Job, options: &Options) -> Analysis {
+    let bars = context.bars();
     let analysis = match job.one_by_one {
-        false => snag_predict::analyse(trace, &options, &bars as &dyn Progress),
+        false => snag_predict::analyse(trace, options, &bars as &dyn Progress),
         true => {
             let mut all = Analysis::default();
             // On a trace without missing methods engines that are about these do what mc does, and without expressions

@@ -45,8 +45,8 @@ impl<W: Write> Text<W> {
 
 impl<W: Write> Report for Text<W> {
     fn trace(&mut self, findings: &Findings) -> io::Result<()> {
-        let Findings { path, trace, analysis, suppressed, background } = *findings;
-        let mut writer = TraceText { out: &mut self.out, style: &self.style, trace, analysis, background };
+        let Findings { path, trace, events, analysis, suppressed, background } = *findings;
+        let mut writer = TraceText { out: &mut self.out, style: &self.style, trace, events, analysis, background };
         if self.style.headings {
             writeln!(writer.out, "{}\n", self.style.bold(format_args!("== {} ==", words::clean(path))))?;
         }
@@ -87,6 +87,8 @@ struct TraceText<'a, W> {
     out: &'a mut W,
     style: &'a Style,
     trace: &'a Trace,
+    /// How many events it has.
+    events: u64,
     analysis: &'a Analysis,
     background: Option<&'a dyn Background>,
 }
@@ -188,7 +190,7 @@ impl<W: Write> TraceText<'_, W> {
     }
 
     fn summary(&mut self, report: &EngineReport, analysis: &Analysis, suppressed: bool) -> io::Result<()> {
-        let text = summary_line(self.trace, report, analysis);
+        let text = summary_line(self.trace, self.events, report, analysis);
         writeln!(self.out, "{}", self.style.bold(format_args!("{text}")))?;
         if !report.complete {
             let text = incomplete_line(report, analysis);
@@ -350,7 +352,7 @@ pub(crate) fn holders(trace: &Trace, deadlock: &Deadlock) -> Vec<Vec<ThreadId>> 
 }
 
 /// One engine's findings in one line.
-pub(crate) fn summary_line(trace: &Trace, report: &EngineReport, analysis: &Analysis) -> String {
+pub(crate) fn summary_line(trace: &Trace, events: u64, report: &EngineReport, analysis: &Analysis) -> String {
     let races = analysis.races.iter().filter(|race| race.engine == report.engine).count() as u64;
     let deadlocks = analysis.deadlocks.iter().filter(|deadlock| deadlock.engine == report.engine).count() as u64;
     let candidates = analysis.candidates.iter().filter(|pair| pair.engine == report.engine).count() as u64;
@@ -374,7 +376,7 @@ pub(crate) fn summary_line(trace: &Trace, report: &EngineReport, analysis: &Anal
         report.engine.name(),
         counted(report.warnings, "warning"),
         counted(report.location_pairs, "location pair"),
-        counted(trace.len() as u64, "event"),
+        counted(events, "event"),
         counted(trace.tables.thread_count() as u64, "thread"),
         seconds(report.seconds)
     )

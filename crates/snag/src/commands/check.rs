@@ -3,6 +3,7 @@
 use crate::commands::online;
 use crate::context::Context;
 use crate::failure::{Failure, Status};
+use crate::long;
 use crate::output::Output;
 use crate::survey::{self, Job};
 use clap::ValueEnum;
@@ -95,6 +96,10 @@ pub struct Analysis {
     /// be given several times
     #[arg(long, value_name = "METHOD=OBJECT")]
     global: Vec<String>,
+    /// Traces of up to N events are kept whole in memory; longer ones, if they are files, are read twice, and only what
+    /// threads could have in common is kept
+    #[arg(long, value_name = "N", default_value_t = long::WHOLE)]
+    whole: u64,
     /// Print witnesses in full, event by event
     #[arg(long)]
     full: bool,
@@ -250,7 +255,7 @@ impl Prepared<'_> {
     pub fn analyse(self, context: &Context, traces: &[PathBuf]) -> Result<Status, Failure> {
         let Prepared { args, suppressions, globals, output } = self;
         let style = Style { full: args.full, headings: traces.len() > 1, ..context.style(!output.is_stdout()) };
-        let job = Job { traces, options: options(context, args), one_by_one: false, suppressions, globals };
+        let job = Job { traces, options: options(context, args), one_by_one: false, suppressions, globals, whole: args.whole };
         survey::run(context, &job, output, |out| match args.format {
             Format::Text => Box::new(Text::new(out, style)),
             Format::Json => Box::new(Json::new(out)),

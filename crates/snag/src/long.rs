@@ -1,0 +1,155 @@
+//! Traces that are too long to be kept whole.
+//!
+//! A trace is read into memory as it is. If that gets long, and it is a file, and the engines can do with less, it is read
+//! twice instead: once to find out which memory threads have for themselves, once for the events that are about anything
+//! else. Only if something is found is all of it read, to prove that.
+//!
+//! What would not fit into memory is not begun: then less is done, or nothing, and the user is told.
+
+use crate::context::Context;
+use crate::input::Source;
+use snag_predict::{Analysis, Engine, Options};
+use snag_report::Unread;
+use snag_trace::Trace;
+use snag_trace::condense::{Condensed, Sieve, Survey};
+use std::path::Path;
+
+/// Traces of up to so many events are kept whole, unless the user says otherwise.
+pub const WHOLE: u64 = 1 << 23;
+
+/// About how many bytes are needed for an event: to keep it, for SHB to look at it, for the maximal engine to do so, and to
+/// check proofs about it.
+const KEEP: u64 = 24;
+const SHB: u64 = 16;
+const MAXIMAL: u64 = 64;
+const CHECK: u64 = 20;
+
+/// A trace as it was read.
+pub enum Read {
+    /// All of it.
+    Whole(Trace),
+    /// What is left of it.
+    Condensed(Box<Condensed>),
+}
+
+impl Read {
+    /// The trace that engines look at.
+    pub fn trace(&self) -> &Trace {
+        match self {
+            Read::Whole(trace) => trace,
+            Read::Condensed(condensed) => &condensed.trace,
+        }
+    }
+
+    /// How many events the trace has.
+    pub fn events(&self) -> usize {
+        match self {
+            Read::Whole(trace) => trace.len(),
+            Read::Condensed(condensed) => condensed.whole(),
+        }
+    }
+}
+
+/// Reads a trace: whole if it has up to `most` events. Says also whether the recording is whole, not cut off.
+pub fn read(context: &Context, path: &Path, most: Option<u64>) -> Result<(Read, bool), Unread> {
+    let mut source = Source::open(context, path, None)?;
+    let most = most.filter(|_| source.is_file()).map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
+    let (events, more) = source.read_beginning(context, most.saturating_add(1))?;
+    if !more || events.len() <= most {
+        let (trace, whole) = source.into_trace(events);
+        return Ok((Read::Whole(trace), whole));
+    }
+    let mut survey = Survey::default();
+    survey.block(&events, source.tables());
+    drop(events);
+    source.pass(context, "reading", |block, tables| survey.block(block, tables))?;
+    let (tables, whole) = source.into_tables();
+    let Some(private) = survey.finish(&tables) else {
+        let (trace, whole) = Source::open(context, path, None)?.again().read_noting(context)?;
+        return Ok((Read::Whole(trace), whole));
+    };
+    drop(tables);
+    let mut sieve = Sieve::new(private);
+    let mut source = Source::open(context, path, None)?.again();
+    source.pass(context, "reading again", |block, tables| sieve.block(block, tables))?;
+    let (tables, still_whole) = source.into_tables();
+    match sieve.finish(tables) {
+        Ok(condensed) if whole == still_whole => {
+            let (left, all) = (condensed.trace.len(), condensed.whole());
+            context.detail(&format!("{}: {left} of {all} events are not about memory of one thread alone", path.display()));
+            Ok((Read::Condensed(Box::new(condensed)), whole))
+        }
+        _ => Err(Unread { path: path.display().to_string(), message: "it has changed while it was read".to_owned() }),
+    }
+}
+
+/// Reads all of a trace in which something was found.
+pub fn read_whole(context: &Context, path: &Path, condensed: &Condensed, found: &str) -> Result<Trace, Unread> {
+    let needed = condensed.whole() as u64 * (KEEP + CHECK);
+    if let Some(free) = available().filter(|&free| free < needed) {
+        let message = format!(
+            "{found}, and to prove it on all {} events takes about {} of memory, of which {} are free: analyse it on a larger \
+             machine, or a shorter run",
+            condensed.whole(),
+            gigabytes(needed),
+            gigabytes(free)
+        );
+        return Err(Unread { path: path.display().to_string(), message });
+    }
+    let (trace, _) = Source::open(context, path, None)?.again().regardless().read_noting(context)?;
+    if trace.len() != condensed.whole() {
+        return Err(Unread { path: path.display().to_string(), message: "it has changed while it was read".to_owned() });
+    }
+    Ok(trace)
+}
+
+/// What is to be done about a trace, and whether the maximal engine is left out of it for want of memory.
+pub fn what_fits(context: &Context, path: &Path, options: &Options, events: usize) -> Result<(Options, bool), String> {
+    let Some(free) = available() else { return Ok((options.clone(), false)) };
+    let needed = |bytes: u64| events as u64 * bytes;
+    let maximal = |engine: &Engine| *engine == Engine::Auto;
+    if needed(MAXIMAL) <= free || !options.engines.iter().any(maximal) {
+        return Ok((options.clone(), false));
+    }
+    if needed(SHB) > free {
+        return Err(format!(
+            "{events} events of it would have to be looked at together, for which about {} of memory are needed, and {} are \
+             free; 'snag check --online' needs little, and finds less",
+            gigabytes(needed(SHB)),
+            gigabytes(free)
+        ));
+    }
+    context.insist(&format!(
+        "{}: for lack of memory only shb looks for races: mc would need about {}, and {} are free",
+        path.display(),
+        gigabytes(needed(MAXIMAL)),
+        gigabytes(free)
+    ));
+    let engines = options.engines.iter().map(|&engine| if maximal(&engine) { Engine::Shb } else { engine });
+    Ok((Options { engines: engines.collect(), ..options.clone() }, true))
+}
+
+/// Notes that the maximal engine was left out.
+pub fn note_left_out(analysis: &mut Analysis, events: usize) {
+    analysis.did_not_run(Engine::Mc, Some(Engine::Shb), events, "not looked at for lack of memory");
+}
+
+fn gigabytes(bytes: u64) -> String {
+    format!("{:.1} GB", bytes as f64 / 1e9)
+}
+
+/// Bytes that this process may still take, as far as the system says: free memory, and the limit on addresses.
+fn available() -> Option<u64> {
+    let number = |text: &str| text.split_whitespace().next()?.parse::<u64>().ok();
+    let line = |text: &str, key: &str| text.lines().find_map(|line| number(line.strip_prefix(key)?));
+    let kilobytes = |text: &str, key: &str| line(text, key).map(|kilobytes| kilobytes * 1024);
+    let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+    let free = kilobytes(&read("/proc/meminfo"), "MemAvailable:")?;
+    let used = kilobytes(&read("/proc/self/status"), "VmSize:").unwrap_or(0);
+    let limit = line(&read("/proc/self/limits"), "Max address space").map(|limit| limit.saturating_sub(used));
+    // The group that the process belongs to may have a limit of its own.
+    let group = read("/sys/fs/cgroup/memory.max").trim().parse::<u64>().ok();
+    let taken = read("/sys/fs/cgroup/memory.current").trim().parse::<u64>().unwrap_or(0);
+    let group = group.map(|group| group.saturating_sub(taken));
+    Some(free.min(limit.unwrap_or(u64::MAX)).min(group.unwrap_or(u64::MAX)))
+}
