@@ -79,7 +79,7 @@ pub fn restore(
     if analysis.races.is_empty() && analysis.deadlocks.is_empty() {
         return;
     }
-        for Race { first, second, witness, .. } in &mut analysis.races {
+    for Race { first, second, witness, .. } in &mut analysis.races {
         (*first, *second) = (original(*first), original(*second));
         *witness = expand(condensed, whole, witness, &[*first, *second]);
     }
@@ -145,9 +145,17 @@ const NOT_ACCEPTED: &str = "the schedule found was refused with the whole trace 
 /// numbers).
 fn expand(condensed: &Condensed, whole: &Trace, schedule: &Schedule, leads_to: &[EventId]) -> Schedule {
     let events = match schedule {
-        // What was left out depends on nothing that is not before it in its thread.
         Schedule::Prefixes(ends) => {
-            let mut ends: Vec<EventId> = ends.iter().map(|&end| condensed.original(end)).collect();
+            let own = condensed.trace.events.threads();
+            // Directly behind the last event of the thread, where that is known. Elsewhere more of the thread may come along, which
+            // depends on nothing that is not before it in the thread.
+            let end = |(thread, end): (usize, &EventId)| match end.index().checked_sub(1) {
+                Some(last) if own.get(last).is_some_and(|own| own.index() == thread) => {
+                    EventId(condensed.original(EventId::new(last)).0 + 1)
+                }
+                _ => condensed.original(*end),
+            };
+            let mut ends: Vec<EventId> = ends.iter().enumerate().map(end).collect();
             leads_to.iter().for_each(|&event| ends[whole.thread_of(event).index()] = event);
             return Schedule::Prefixes(ends);
         }

@@ -169,9 +169,11 @@ fn left(lines: &str) -> Vec<u32> {
 
 #[test]
 fn what_is_handed_on_by_fork_and_join_is_private_and_what_locks_protect_is_not() {
-    let by_join = "%snag 1\nA|begin|\nA|w(x)|\nA|fork(B)|\nB|begin|\nB|w(x)|\nB|r(x)|\nB|end|\nA|join(B)|\nA|r(x)|\nA|end|\n";
+    let by_join =
+        "%snag 1\nA|begin|\nA|w(x)|\nA|fork(B)|\nB|begin|\nB|w(x)|\nB|r(x)|\nB|end|\nA|join(B)|\nA|r(x)|\nA|end|\n";
     assert_eq!(left(by_join), [0, 2, 3, 6, 7, 9]);
-    let by_lock = "%snag 1\nA|begin|\nB|begin|\nA|acq(l)|\nA|w(x)|\nA|rel(l)|\nB|acq(l)|\nB|r(x)|\nB|rel(l)|\nA|end|\nB|end|\n";
+    let by_lock =
+        "%snag 1\nA|begin|\nB|begin|\nA|acq(l)|\nA|w(x)|\nA|rel(l)|\nB|acq(l)|\nB|r(x)|\nB|rel(l)|\nA|end|\nB|end|\n";
     assert_eq!(left(by_lock).len(), 10);
     let read_only = "%snag 1\nA|begin|\nB|begin|\nA|r(x)|\nB|r(x)|\nA|end|\nB|end|\n";
     assert_eq!(left(read_only), [0, 1, 4, 5]);

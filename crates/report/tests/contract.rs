@@ -96,8 +96,7 @@ fn print(make: impl for<'a> FnOnce(&'a mut Vec<u8>) -> Box<dyn Report + 'a>) -> 
     let suppressed = suppressions.apply(&trace, None, &mut analysis);
     let mut out = Vec::new();
     let mut report = make(&mut out);
-    let findings =
-        Findings {
+    let findings = Findings {
         path: "t.std",
         trace: &trace,
         events: trace.len() as u64,

@@ -52,7 +52,13 @@ impl Source {
             let read = Arc::new(AtomicU64::new(0));
             let counted = Counted { file, read: read.clone() };
             let reader = snag_trace::read_from(counted, format, Some(path)).map_err(failed)?;
-            return Ok(Source { name: name(path), reader, bytes: Some((length, read)), again: false, regardless: false });
+            return Ok(Source {
+                name: name(path),
+                reader,
+                bytes: Some((length, read)),
+                again: false,
+                regardless: false,
+            });
         }
         let reader = snag_trace::open(path, format).map_err(failed)?;
         Ok(Source { name: name(path), reader, bytes: None, again: false, regardless: false })

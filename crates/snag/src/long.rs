@@ -76,7 +76,10 @@ pub fn read(context: &Context, path: &Path, most: Option<u64>) -> Result<(Read, 
     match sieve.finish(tables) {
         Ok(condensed) if whole == still_whole => {
             let (left, all) = (condensed.trace.len(), condensed.whole());
-            context.detail(&format!("{}: {left} of {all} events are not about memory of one thread alone", path.display()));
+            context.detail(&format!(
+                "{}: {left} of {all} events are not about memory of one thread alone",
+                path.display()
+            ));
             Ok((Read::Condensed(Box::new(condensed)), whole))
         }
         _ => Err(Unread { path: path.display().to_string(), message: "it has changed while it was read".to_owned() }),
@@ -98,18 +101,37 @@ pub fn read_whole(context: &Context, path: &Path, condensed: &Condensed, found: 
     }
     let (trace, _) = Source::open(context, path, None)?.again().regardless().read_noting(context)?;
     if trace.len() != condensed.whole() {
-        return Err(Unread { path: path.display().to_string(), message: "it has changed while it was read".to_owned() });
+        return Err(Unread {
+            path: path.display().to_string(),
+            message: "it has changed while it was read".to_owned(),
+        });
     }
     Ok(trace)
 }
 
-/// What is to be done about a trace, and whether the maximal engine is left out of it for want of memory.
+/// What is to be done about a trace of which engines look at so many events, and whether the maximal engine is left out of `auto`
+/// for want of memory; or why nothing can be done.
 pub fn what_fits(context: &Context, path: &Path, options: &Options, events: usize) -> Result<(Options, bool), String> {
-    let Some(free) = available() else { return Ok((options.clone(), false)) };
+    let free = available().unwrap_or(u64::MAX);
+    match plan(free, options, events)? {
+        None => Ok((options.clone(), false)),
+        Some(engines) => {
+            context.insist(&format!(
+                "{}: for lack of memory only shb looks for races: mc would need about {}, and {} are free",
+                path.display(),
+                gigabytes(events as u64 * MAXIMAL),
+                gigabytes(free)
+            ));
+            Ok((Options { engines, ..options.clone() }, true))
+        }
+    }
+}
+
+/// The engines that can run instead of those that were asked for, if these cannot.
+fn plan(free: u64, options: &Options, events: usize) -> Result<Option<Vec<Engine>>, String> {
     let needed = |bytes: u64| events as u64 * bytes;
-    let maximal = |engine: &Engine| *engine == Engine::Auto;
-    if needed(MAXIMAL) <= free || !options.engines.iter().any(maximal) {
-        return Ok((options.clone(), false));
+    if needed(MAXIMAL) <= free || !options.engines.contains(&Engine::Auto) {
+        return Ok(None);
     }
     if needed(SHB) > free {
         return Err(format!(
@@ -119,14 +141,8 @@ pub fn what_fits(context: &Context, path: &Path, options: &Options, events: usiz
             gigabytes(free)
         ));
     }
-    context.insist(&format!(
-        "{}: for lack of memory only shb looks for races: mc would need about {}, and {} are free",
-        path.display(),
-        gigabytes(needed(MAXIMAL)),
-        gigabytes(free)
-    ));
-    let engines = options.engines.iter().map(|&engine| if maximal(&engine) { Engine::Shb } else { engine });
-    Ok((Options { engines: engines.collect(), ..options.clone() }, true))
+    let smaller = |&engine: &Engine| if engine == Engine::Auto { Engine::Shb } else { engine };
+    Ok(Some(options.engines.iter().map(smaller).collect()))
 }
 
 /// Notes that the maximal engine was left out.
@@ -152,4 +168,32 @@ fn available() -> Option<u64> {
     let taken = read("/sys/fs/cgroup/memory.current").trim().parse::<u64>().unwrap_or(0);
     let group = group.map(|group| group.saturating_sub(taken));
     Some(free.min(limit.unwrap_or(u64::MAX)).min(group.unwrap_or(u64::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_made_smaller_or_refused_with_the_figures() {
+        let auto = Options::default();
+        let events = 1_000_000_000;
+        assert_eq!(plan(64_000_000_000, &auto, events), Ok(None));
+        assert_eq!(plan(63_000_000_000, &auto, events), Ok(Some(vec![Engine::Shb])));
+        let refused = plan(15_000_000_000, &auto, events).expect_err("too little");
+        assert!(
+            refused.contains("16.0 GB") && refused.contains("15.0 GB") && refused.contains("--online"),
+            "{refused}"
+        );
+        // Who asks for an engine gets it.
+        let mc = Options { engines: vec![Engine::Mc], ..Options::default() };
+        assert_eq!(plan(0, &mc, events), Ok(None));
+    }
+
+    #[test]
+    fn the_system_says_how_much_memory_is_left() {
+        if cfg!(target_os = "linux") {
+            assert!(available().is_some_and(|free| free > 0));
+        }
+    }
 }

@@ -47,7 +47,15 @@ pub fn report() -> EngineReport {
 fn print(trace: &Trace, analysis: &Analysis, style: Style) -> String {
     let mut out = Vec::new();
     let mut text = Text::new(&mut out, style);
-    text.trace(&Findings { path: "t.std", trace, events: trace.len() as u64, analysis, suppressed: None, background: None }).unwrap();
+    text.trace(&Findings {
+        path: "t.std",
+        trace,
+        events: trace.len() as u64,
+        analysis,
+        suppressed: None,
+        background: None,
+    })
+    .unwrap();
     text.finish(&[]).unwrap();
     String::from_utf8(out).unwrap()
 }

@@ -97,9 +97,9 @@ pub struct Analysis {
     #[arg(long, value_name = "METHOD=OBJECT")]
     global: Vec<String>,
     /// Traces of up to N events are kept whole in memory; longer ones, if they are files, are read twice, and only what
-    /// threads could have in common is kept
-    #[arg(long, value_name = "N", default_value_t = long::WHOLE)]
-    whole: u64,
+    /// threads could have in common is kept [default: 8388608]
+    #[arg(long, value_name = "N")]
+    whole: Option<u64>,
     /// Print witnesses in full, event by event
     #[arg(long)]
     full: bool,
@@ -172,6 +172,7 @@ fn follow(context: &Context, args: &Args) -> Result<Status, Failure> {
         (analysis.no_reduce, "--no-reduce"),
         (analysis.ignore_missing, "--ignore-missing"),
         (!analysis.global.is_empty(), "--global"),
+        (analysis.whole.is_some(), "--whole"),
     ];
     if let Some((_, option)) = unsupported.iter().find(|(given, _)| *given) {
         return Err(format!("{option} does not go with --online").into());
@@ -255,7 +256,14 @@ impl Prepared<'_> {
     pub fn analyse(self, context: &Context, traces: &[PathBuf]) -> Result<Status, Failure> {
         let Prepared { args, suppressions, globals, output } = self;
         let style = Style { full: args.full, headings: traces.len() > 1, ..context.style(!output.is_stdout()) };
-        let job = Job { traces, options: options(context, args), one_by_one: false, suppressions, globals, whole: args.whole };
+        let job = Job {
+            traces,
+            options: options(context, args),
+            one_by_one: false,
+            suppressions,
+            globals,
+            whole: args.whole.unwrap_or(long::WHOLE),
+        };
         survey::run(context, &job, output, |out| match args.format {
             Format::Text => Box::new(Text::new(out, style)),
             Format::Json => Box::new(Json::new(out)),

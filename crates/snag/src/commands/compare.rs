@@ -59,7 +59,14 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
         anew: true,
         ..Options::default()
     };
-    let job = Job { traces: &args.traces, options, one_by_one: true, suppressions: None, globals: Vec::new(), whole: u64::MAX };
+    let job = Job {
+        traces: &args.traces,
+        options,
+        one_by_one: true,
+        suppressions: None,
+        globals: Vec::new(),
+        whole: u64::MAX,
+    };
     survey::run(context, &job, Output::open(None)?, |out| match args.format {
         Format::Text => Box::new(Table::new(out, style)),
         Format::Json => Box::new(Json::new(out)),

@@ -5,6 +5,7 @@ mod check;
 mod commands;
 mod incomplete;
 mod json;
+mod long;
 mod online;
 mod options;
 mod programs;
