@@ -29,7 +29,7 @@ pub enum Read {
     /// All of it.
     Whole(Trace),
     /// What is left of it.
-    Condensed(Box<Condensed>),
+    Condensed(Condensed),
 }
 
 impl Read {
@@ -80,7 +80,7 @@ pub fn read(context: &Context, path: &Path, most: Option<u64>) -> Result<(Read, 
                 "{}: {left} of {all} events are not about memory of one thread alone",
                 path.display()
             ));
-            Ok((Read::Condensed(Box::new(condensed)), whole))
+            Ok((Read::Condensed(condensed), whole))
         }
         _ => Err(Unread { path: path.display().to_string(), message: "it has changed while it was read".to_owned() }),
     }

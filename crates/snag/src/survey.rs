@@ -136,8 +136,7 @@ fn one(
         globals::declare(trace, &job.globals).map_err(refuse)?;
     }
     level_fits(job.options.level, read.trace()).map_err(refuse)?;
-    let (fitting, left_out) =
-        long::what_fits(context, path, &job.options, read.trace().len()).map_err(|message| refuse(message))?;
+    let (fitting, left_out) = long::what_fits(context, path, &job.options, read.trace().len()).map_err(refuse)?;
     // Time is time, whatever it was spent on.
     let budget = job.options.budget.map(|budget| budget.saturating_sub(started.elapsed()));
     let options = Options { budget, ..fitting };
@@ -147,7 +146,7 @@ fn one(
             let analysis = analyse(context, &trace, job, &options);
             (trace, analysis)
         }
-        Read::Condensed(condensed) => condensed_first(context, path, *condensed, &options).map_err(Stop::Trace)?,
+        Read::Condensed(condensed) => condensed_first(context, path, condensed, &options).map_err(Stop::Trace)?,
     };
     if left_out {
         long::note_left_out(&mut analysis, events);

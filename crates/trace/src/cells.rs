@@ -24,12 +24,15 @@ pub struct Cells {
     map: Option<Map>,
 }
 
+/// First cell and number of cells of a place.
+pub(crate) type Span = (u32, u32);
+
 #[derive(Clone, Debug)]
 struct Map {
     /// Span of each event that touches memory; 0 elsewhere.
     span: Vec<u32>,
     /// First cell and number of cells of each span.
-    spans: Vec<(u32, u32)>,
+    spans: Vec<Span>,
     /// First byte and number of bytes of each cell; (0, 0) for a named variable.
     extent: Vec<(u64, u64)>,
     /// Per cell 1 + the event that allocated it, or 0.
@@ -160,7 +163,7 @@ impl Cells {
 
     /// The cells that each of some places consists of, and the first byte and number of bytes of each cell; (0, 0) for a named
     /// variable.
-    pub(crate) fn of_places(places: Vec<Place>, tables: &Tables) -> (Vec<(u32, u32)>, Vec<(u64, u64)>) {
+    pub(crate) fn of_places(places: Vec<Place>, tables: &Tables) -> (Vec<Span>, Vec<(u64, u64)>) {
         let cells = Map::number(places, Vec::new(), &reach_cuts(tables));
         cells.map.map_or_else(Default::default, |map| (map.spans, map.extent))
     }
