@@ -21,7 +21,7 @@ use heap::Heap;
 use objects::Objects;
 use quick::{FoundSpot, NEAR, Near, Runs, SPOTS};
 use shadow::Shadow;
-use snag_trace::snag_format::{Batch, RecordedEvent, SpotId};
+use snag_trace::snag_format::{Batch, RecordedEvent};
 use snag_trace::{LocId, MemoryOrder, Op, Space, Tables, ThreadId, VarId, Variable};
 use std::collections::{HashMap, HashSet};
 use synchronisation::sync_name;
@@ -124,7 +124,7 @@ impl Translator {
             locations: HashMap::default(),
             location_cache: vec![(0, LocId::NONE); CACHE],
             near: Box::new([Near::NOWHERE; NEAR]),
-            spots: Box::new([(0, SpotId::default()); SPOTS]),
+            spots: Box::new([FoundSpot::NONE; SPOTS]),
             runs: Runs { id: ThreadId(0), own: shadow::own(0) },
             turns: Vec::new(),
             data: HashSet::new(),
@@ -307,7 +307,7 @@ impl Translator {
         // Of eight bytes nothing is too much.
         let fits = |value: &i64| (*value as u64).unbounded_shr(8 * size as u32) == 0;
         if let (Op::Read | Op::Write, 1..=8, Some(value)) = (op, size, value.filter(fits)) {
-            let spot = self.spot(op, size, pc);
+            let spot = self.spot(op, size, pc).spot;
             return self.batch.access(spot, thread, address, value as u64);
         }
         let location = self.location(pc);

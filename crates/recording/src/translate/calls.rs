@@ -143,14 +143,15 @@ impl Calls {
         self.settled = false;
     }
 
-    /// The thread does a step that is one event, the `number`-th of all.
+    /// The thread does so many steps that are one event each, from the `first`-th of all on.
     #[inline(always)]
-    pub fn step_and_event(&mut self, number: usize) {
+    pub fn steps_and_events(&mut self, first: usize, count: usize) {
         if self.settled {
-            self.quiet += 1;
-        } else {
+            self.quiet += count as u64;
+        } else if count > 0 {
             self.step();
-            self.event(number);
+            self.event(first);
+            self.quiet += count as u64 - 1;
         }
     }
 

@@ -4,7 +4,7 @@ use super::Translator;
 use super::heap::{Heap, Place};
 use super::quick::Near;
 use super::shadow::Foreign;
-use crate::wire::{INLINE, op};
+use crate::wire::{INLINE, head, op};
 use snag_trace::tables::Object;
 use snag_trace::{BarrierId, CondId, LockId, MemoryOrder, Op, SemId, Space, ThreadId};
 
@@ -149,6 +149,11 @@ impl Translator {
             self.follow(Op::Write, place, size, written.map(|value| value as u64));
         }
         self.emit(op, place, size, order as u32, pc, known.then_some(value as i64), written);
+        // What a write is depends on fences before it.
+        if known && size == 1 << (detail & 7) && (op == Op::AtomicRead || op == Op::AtomicWrite && !fenced) {
+            self.remember_atomic(head(code, detail, pc as usize), op, size, order);
+            self.remember_near(address);
+        }
         if op != Op::Rmw && foreign != Foreign::Nothing {
             self.foreign(foreign, place, size, pc);
         }
@@ -174,17 +179,7 @@ impl Translator {
             }
             return;
         }
-        let mut bytes = [0; INLINE + 8];
-        bytes.as_chunks_mut().0.iter_mut().zip(contents).for_each(|(room, word)| *room = word.to_le_bytes());
-        let mut done = 0;
-        while done < length as usize {
-            let at = address + done as u64;
-            let size = (8 - (at % 8) as usize).min(length as usize - done);
-            let mut value = [0; 8];
-            value[..size].copy_from_slice(&bytes[done..done + size]);
-            self.access(op, at, size as u64, pc, Some(u64::from_le_bytes(value)));
-            done += size;
-        }
+        self.parts(op, pc, address, length as usize, contents);
     }
 
     pub(super) fn alloc(&mut self, address: u64, size: u64, mapped: bool, pc: u64) {

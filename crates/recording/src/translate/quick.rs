@@ -1,13 +1,14 @@
-//! The quick way for accesses that are like nearly all others.
+//! The quick way for records that are like nearly all others.
 //!
-//! It takes an access at a place in the program that is known, to memory that is known, in which nothing has to change but
-//! values. Everything else goes the general way, through [`super::memory`], which also learns what is looked up here.
+//! It takes an access, plain or atomic, at a place in the program that is known, to memory that is known, in which nothing has to
+//! change but values; short ranges of such memory; steps and calls. Everything else goes the general way, through
+//! [`super::memory`], which also learns what is looked up here.
 
 use super::Translator;
-use super::shadow::{REGION, Region, Touched};
-use crate::wire::{self, op};
+use super::shadow::{REGION, Region, Shape, Touched, prefetch};
+use crate::wire::{self, INLINE, op};
 use snag_trace::snag_format::{Spot, SpotId};
-use snag_trace::{Op, ThreadId};
+use snag_trace::{MemoryOrder, Op, ThreadId};
 
 /// Memory that was touched before, and where it is.
 #[derive(Clone, Copy)]
@@ -38,11 +39,26 @@ pub const NEAR: usize = 1 << 9;
 /// Entries for spots; a power of two.
 pub const SPOTS: usize = 1 << 14;
 
-/// A spot and what it is found by: see [`key`]; 0 if there is none.
-pub type FoundSpot = (u64, SpotId);
+/// A spot and what it is found by.
+#[derive(Clone, Copy)]
+pub struct FoundSpot {
+    /// See [`key`]; of an atomic access the first word of its record.
+    key: u64,
+    shape: Shape,
+    /// The spot.
+    pub spot: SpotId,
+}
+
+impl FoundSpot {
+    /// No record begins like that.
+    pub const NONE: FoundSpot = FoundSpot { key: u64::MAX, shape: Shape::NONE, spot: SpotId::NONE };
+}
 
 /// So many words ahead memory is fetched: some records.
 const AHEAD: usize = 18;
+
+/// So many words ahead records are fetched: they were written by another processor.
+const FAR: usize = 160;
 
 /// The thread that runs.
 #[derive(Clone, Copy)]
@@ -78,8 +94,18 @@ fn near_slot(address: u64) -> usize {
     (address / REGION) as usize % NEAR
 }
 
+/// The part of a range's contents that starts after so many bytes.
+#[inline(always)]
+fn part(contents: &[u64], from: usize, size: usize) -> u64 {
+    let word = |index: usize| contents.get(index).copied().unwrap_or(0);
+    let shift = 8 * (from % 8) as u32;
+    // Nothing of the next word if it is not shifted.
+    let value = word(from / 8) >> shift | word(from / 8 + 1) << 1 << (63 - shift);
+    value & u64::MAX >> (64 - 8 * size)
+}
+
 impl Translator {
-    /// Takes as many records as can go the quick way, at most so many; how many words they were.
+    /// Takes as many records as can go the quick way, until there are so many events or a few more; how many words they were.
     pub(super) fn quick(&mut self, words: &[u64], most: usize) -> usize {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2") {
@@ -98,31 +124,112 @@ impl Translator {
 
     #[inline(always)]
     fn quick_anywhere(&mut self, words: &[u64], most: usize) -> usize {
-        let Translator { near, spots, shadow, batch, calls, taken, runs, .. } = self;
+        let (mut at, full) = (0, self.batch.len() + most);
+        while self.batch.len() < full {
+            at += self.quick_accesses(&words[at..], full - self.batch.len());
+            let rest = &words[at..];
+            at += match rest.first().map_or(0, |&first| first as u8) {
+                op::STEP => match self.quick_after_step(&rest[1..]) {
+                    0 => {
+                        self.calls.step();
+                        1
+                    }
+                    words => 1 + words,
+                },
+                op::ENTER => {
+                    self.calls.enter(rest[0] >> 16, &mut self.symbols);
+                    1
+                }
+                op::LEAVE => {
+                    self.calls.leave();
+                    1
+                }
+                _ => break,
+            };
+        }
+        at
+    }
+
+    /// Plain accesses, as many as there are.
+    #[inline(always)]
+    fn quick_accesses(&mut self, words: &[u64], most: usize) -> usize {
+        let Translator { near, spots, shadow, batch, runs, .. } = self;
         let (Runs { id, own }, near, spots) = (*runs, &**near, &**spots);
         let regions: &mut [Box<Region>] = &mut shadow.regions;
-        let mut records = 0;
-        for &[first, address, value] in words.as_chunks().0.iter().take(most) {
-            let (known, spot) = spots[slot(first)];
+        let mut at = 0;
+        let mut records = words.as_chunks().0.iter();
+        let before = batch.len();
+        batch.accesses(id, most, || {
+            let &[first, address, value] = records.next()?;
+            let found = &spots[slot(first)];
             let memory = &near[near_slot(address)];
-            if !is_access(first) | (known != first) | !memory.has(address) {
-                break;
+            if !is_access(first) | (found.key != first) | !memory.has(address) {
+                return None;
             }
-            if let Some(&ahead) = words.get(3 * records + AHEAD + 1) {
-                let near = &near[near_slot(ahead)];
-                if near.has(ahead) {
-                    regions[near.region as usize].fetch(ahead);
+            prefetch(words.as_ptr().wrapping_add(at + FAR));
+            if let Some(&ahead) = words.get(at + AHEAD + 1)
+                && let Some(region) = regions.get(near[near_slot(ahead)].region as usize)
+            {
+                // It may be elsewhere, which does no harm.
+                region.fetch(ahead);
+            }
+            at += 3;
+            let region = &mut regions[memory.region as usize];
+            let done = region.quick(own, &found.shape, address, value);
+            done.then(|| (found.spot, address.wrapping_add(memory.above), value))
+        });
+        let count = batch.len() - before;
+        self.calls.steps_and_events(self.taken + before, count);
+        3 * count
+    }
+
+    /// An atomic access or a short range after a step; 0 if that goes the general way.
+    #[inline(always)]
+    fn quick_after_step(&mut self, words: &[u64]) -> usize {
+        let &[first, address, value, ..] = words else { return 0 };
+        match first as u8 {
+            code @ (op::ATOMIC_READ | op::ATOMIC_WRITE) => {
+                // What a write is depends on fences before it.
+                if code == op::ATOMIC_WRITE && self.threads.get(self.current).is_some_and(|thread| thread.fenced) {
+                    return 0;
                 }
+                let found = self.spots[slot(first)];
+                let near = self.near[near_slot(address)];
+                if (found.key != first) | !near.has(address) {
+                    return 0;
+                }
+                let region = &mut self.shadow.regions[near.region as usize];
+                if !region.quick(self.runs.own, &found.shape, address, value) {
+                    return 0;
+                }
+                self.calls.steps_and_events(self.taken + self.batch.len(), 1);
+                self.batch.access(found.spot, self.runs.id, address.wrapping_add(near.above), value);
+                3
             }
-            let size = 1 << (first >> 8 & 3);
-            if !regions[memory.region as usize].quick(own, first as u8 == op::WRITE, address, size, value) {
-                break;
+            code @ (op::RANGE_READ | op::RANGE_WRITE) => {
+                let (length, contents) = (value as usize, &words[3..]);
+                if (length == 0) | (length > INLINE) | (contents.len() < length.div_ceil(8)) {
+                    return 0;
+                }
+                let op = if code == op::RANGE_READ { Op::Read } else { Op::Write };
+                self.calls.step();
+                self.parts(op, first >> 16, address, length, contents);
+                3 + length.div_ceil(8)
             }
-            calls.step_and_event(*taken + batch.len());
-            batch.access(spot, id, address.wrapping_add(memory.above), value);
-            records += 1;
+            _ => 0,
         }
-        3 * records
+    }
+
+    /// A range as accesses inside one word each.
+    #[inline]
+    pub(super) fn parts(&mut self, op: Op, pc: u64, address: u64, length: usize, contents: &[u64]) {
+        let mut done = 0;
+        while done < length {
+            let at = address + done as u64;
+            let size = (8 - (at % 8) as usize).min(length - done);
+            self.access(op, at, size as u64, pc, Some(part(contents, done, size)));
+            done += size;
+        }
     }
 
     /// The quick way for a part of something else; false if there is none. It is an event, but no step.
@@ -132,9 +239,9 @@ impl Translator {
         if !near.has(address) | (size.wrapping_sub(1) > 7) {
             return false;
         }
-        let spot = self.spot(op, size, pc);
+        let FoundSpot { shape, spot, .. } = self.spot(op, size, pc);
         let region = &mut self.shadow.regions[near.region as usize];
-        if !region.quick(self.runs.own, op == Op::Write, address, size, value) {
+        if !region.quick(self.runs.own, &shape, address, value) {
             return false;
         }
         self.calls.event(self.taken + self.batch.len());
@@ -144,22 +251,31 @@ impl Translator {
 
     /// The spot of an access with a known value, of at most eight bytes.
     #[inline]
-    pub(super) fn spot(&mut self, op: Op, size: u64, pc: u64) -> SpotId {
+    pub(super) fn spot(&mut self, op: Op, size: u64, pc: u64) -> FoundSpot {
         let key = key(op, size, pc);
-        let (known, spot) = self.spots[slot(key)];
-        if known == key {
-            return spot;
+        let found = self.spots[slot(key)];
+        if found.key == key {
+            return found;
         }
-        self.new_spot(key, op, size, pc)
+        self.new_spot(key, op, size, 0, pc)
     }
 
     #[cold]
-    fn new_spot(&mut self, key: u64, op: Op, size: u64, pc: u64) -> SpotId {
+    fn new_spot(&mut self, key: u64, op: Op, size: u64, aux: u32, pc: u64) -> FoundSpot {
         let hint = (pc ^ pc >> 16) as u16;
         let location = self.location(pc);
-        let spot = self.batch.spot(Spot { op, size: size as u8, hint, location });
-        self.spots[slot(key)] = (key, spot);
-        spot
+        let spot = self.batch.spot(Spot { op, size: size as u8, aux, hint, location });
+        let writes = matches!(op, Op::Write | Op::AtomicWrite);
+        let found = FoundSpot { key, shape: Shape::new(writes, size), spot };
+        self.spots[slot(key)] = found;
+        found
+    }
+
+    /// Remembers what an atomic read or write of at most eight bytes is whose record begins with this word.
+    pub(super) fn remember_atomic(&mut self, first: u64, op: Op, size: u64, order: MemoryOrder) {
+        if self.spots[slot(first)].key != first {
+            self.new_spot(first, op, size, order as u32, first >> 16);
+        }
     }
 
     /// Remembers where memory is that an access in the general way has found.
@@ -230,7 +346,7 @@ mod tests {
             let cells = &mut memory[offset + if base == bases[0] { 0 } else { 0x400 }..][..size];
             let pc = 0x1000 + random(6);
             match random(60) {
-                0 => all.push(vec![head(op::SWITCH, 0, 0), random(3), random(1000)]),
+                0 => all.push(vec![head(op::SWITCH, 0, 0), random(4), random(1000)]),
                 1 => all.push(vec![head(op::ENTER, 0, 0x9000 + random(3) as usize)]),
                 2 => all.push(vec![head(op::LEAVE, 0, 0)]),
                 3 => all.push(vec![head(op::STEP, 0, 0)]),
@@ -252,6 +368,30 @@ mod tests {
                     all.push(vec![head(code, 0, pc as usize), address, size as u64, u64::from_le_bytes(word)]);
                 }
                 10 => all.push(vec![head(op::RANGE_WRITE, 0, pc as usize), address, 100 + random(200)]),
+                11 => all.push(vec![head(op::FENCE, 0, 0), random(6), 0]),
+                12..24 => {
+                    let (log, order) = (size.trailing_zeros() as u8, random(6) as u8);
+                    let first = |code| head(code, log | order << 3, pc as usize);
+                    let value = |cells: &[u8]| {
+                        let mut word = [0; 8];
+                        word[..size].copy_from_slice(cells);
+                        u64::from_le_bytes(word)
+                    };
+                    let found = value(cells);
+                    let what = random(5);
+                    if what > 2 {
+                        cells.iter_mut().for_each(|cell| *cell = random(4) as u8);
+                    }
+                    let left = value(cells);
+                    if random(20) > 0 {
+                        all.push(vec![head(op::STEP, 0, 0)]);
+                    }
+                    all.push(match what {
+                        0..3 => vec![first(op::ATOMIC_READ), address, found],
+                        3 => vec![first(op::ATOMIC_WRITE), address, left],
+                        _ => vec![first(op::RMW), address, found, left],
+                    });
+                }
                 some => {
                     let writes = some % 3 == 0;
                     if writes {

@@ -5,8 +5,8 @@
 //! memory is marked, and when another thread comes to it, that is noticed, too.
 //!
 //! Looked at once per access, so it is a table of regions with, for each eight bytes, what is in them, which of them are known,
-//! and who has touched them. All loads and stores are of whole words: one that overlaps an earlier store only in part makes a
-//! processor wait.
+//! and who has touched them, side by side. All loads and stores are of whole words: one that overlaps an earlier store only in
+//! part makes a processor wait.
 
 use crate::hash::BuildWordHasher;
 use std::collections::HashMap;
@@ -18,13 +18,47 @@ const WORDS: usize = REGION as usize / 8;
 /// Regions that were found last, by the lower bits of their number.
 const RECENT: usize = 1 << 8;
 
-/// Some memory. Of both arrays the last entry is there only to be read, behind an access to the last bytes.
+/// Eight bytes of memory.
+#[derive(Clone, Copy)]
+#[repr(align(16))]
+struct Cell {
+    /// What is in them.
+    word: u64,
+    /// One bit for each byte that is known, then [`Touched`], then [`FREED`].
+    state: u32,
+}
+
+/// Some memory. The last cell is there only to be read, behind an access to the last bytes.
 pub struct Region {
-    words: [u64; WORDS + 1],
-    /// For each word one bit for each byte that is known, then [`Touched`], then [`FREED`].
-    states: [u32; WORDS + 1],
+    cells: [Cell; WORDS + 1],
     /// Whether it is said which words were freed.
     knows_freed: bool,
+}
+
+/// What accesses of one kind do to the memory they touch.
+#[derive(Clone, Copy)]
+pub struct Shape {
+    /// The greatest difference there may be between what was there and what the access says: none for a read.
+    most: u64,
+    /// Bits of a word that the value has not.
+    unused: u8,
+    /// A bit for each byte.
+    bytes: u8,
+    /// A bit for each byte that must be known: none for a write.
+    wanted: u8,
+}
+
+impl Shape {
+    /// Of no access at all.
+    pub const NONE: Shape = Shape { most: 0, unused: 0, bytes: 0, wanted: 0 };
+
+    /// Of one to eight bytes.
+    pub fn new(writes: bool, size: u64) -> Shape {
+        let unused = 64 - 8 * size as u8;
+        let bytes = u8::MAX >> (8 - size);
+        let (most, wanted) = if writes { (u64::MAX >> unused, 0) } else { (0, bytes) };
+        Shape { most, unused, bytes, wanted }
+    }
 }
 
 /// The bits of a state that say which bytes are known.
@@ -143,7 +177,7 @@ impl Shadow {
     pub fn renew(&mut self, address: u64, size: u64) {
         self.forget(address, size);
         self.each_part(address, size, |region, from, last| {
-            region.states[from / 8..=last / 8].iter_mut().for_each(|state| *state &= KNOWN | FREED);
+            region.cells[from / 8..=last / 8].iter_mut().for_each(|cell| cell.state &= KNOWN | FREED);
         });
     }
 
@@ -151,7 +185,7 @@ impl Shadow {
     pub fn set_freed(&mut self, address: u64, size: u64, freed: bool) {
         let mark = if freed { FREED } else { 0 };
         self.each_part(address, size, |region, from, last| {
-            region.states[from / 8..=last / 8].iter_mut().for_each(|state| *state = *state & !FREED | mark);
+            region.cells[from / 8..=last / 8].iter_mut().for_each(|cell| cell.state = cell.state & !FREED | mark);
         });
     }
 
@@ -160,11 +194,11 @@ impl Shadow {
         self.each_part(address, size, |region, from, last| {
             let (first, end) = (u8::MAX << (from % 8), u8::MAX >> (7 - last % 8));
             if from / 8 == last / 8 {
-                region.states[from / 8] &= !((first & end) as u32);
+                region.cells[from / 8].state &= !((first & end) as u32);
             } else {
-                region.states[from / 8] &= !(first as u32);
-                region.states[from / 8 + 1..last / 8].iter_mut().for_each(|state| *state &= !KNOWN);
-                region.states[last / 8] &= !(end as u32);
+                region.cells[from / 8].state &= !(first as u32);
+                region.cells[from / 8 + 1..last / 8].iter_mut().for_each(|cell| cell.state &= !KNOWN);
+                region.cells[last / 8].state &= !(end as u32);
             }
         });
     }
@@ -173,7 +207,7 @@ impl Shadow {
     pub fn touch(&mut self, thread: usize, address: u64, size: u64) {
         let own = own(thread);
         self.each_part(address, size, |region, from, last| {
-            for state in &mut region.states[from / 8..=last / 8] {
+            for Cell { state, .. } in &mut region.cells[from / 8..=last / 8] {
                 let touched = touched(*state);
                 if touched == 0 {
                     *state |= own << TOUCHED;
@@ -228,54 +262,50 @@ impl Region {
     /// What [`Shadow::read`] and [`Shadow::write`] do to an access that is like nearly all others: inside one word of live memory
     /// that the thread, or several, have touched before, and if it reads, it finds what is known. False if it is not: then
     /// nothing was done. `own` is the mark of the thread.
+    ///
+    /// Reads and writes take the same way, as which of them comes next is hard to predict: a read writes what was there.
     #[inline(always)]
-    pub fn quick(&mut self, own: Touched, writes: bool, address: u64, size: u64, value: u64) -> bool {
-        let (index, low) = ((address % REGION / 8) as usize, (address % 8) as u32);
-        let mask = u64::MAX >> (64 - 8 * size);
-        let bits = ((1u32 << size) - 1) << low;
-        let (state, word) = (self.states[index], self.words[index]);
+    pub fn quick(&mut self, own: Touched, shape: &Shape, address: u64, value: u64) -> bool {
+        let cell = &mut self.cells[(address % REGION / 8) as usize];
+        let low = (address % 8) as u32;
+        let Cell { word, state } = *cell;
+        let (bytes, wanted) = ((shape.bytes as u32) << low, (shape.wanted as u32) << low);
+        // With bits in it that are not the value's if that is too large.
+        let change = (word >> (8 * low) & (u64::MAX >> shape.unused)) ^ value;
         // With FREED in it, it is nobody's.
         let touched = state >> TOUCHED;
         let settled = (touched == own) | (touched == SHARED);
-        let inside = bits <= KNOWN;
-        if writes {
-            let fits = value <= mask;
-            if settled & inside & fits {
-                self.states[index] = state | bits;
-                self.words[index] = word & !(mask << (8 * low)) | value << (8 * low);
-                return true;
-            }
-            return false;
+        let inside = bytes <= KNOWN;
+        if settled & inside & (wanted & !state == 0) & (change <= shape.most) {
+            *cell = Cell { word: word ^ change << (8 * low), state: state | bytes };
+            return true;
         }
-        let known = bits & !state == 0;
-        settled & inside & known & (word >> (8 * low) & mask == value)
+        false
     }
 
     /// Has what is known about an address fetched into the processor's cache: it is the one thing here that is as large as
     /// the memory of the program.
     #[inline(always)]
     pub fn fetch(&self, address: u64) {
-        let index = (address % REGION / 8) as usize;
-        prefetch(&self.words[index]);
-        prefetch(&self.states[index]);
+        prefetch(&self.cells[(address % REGION / 8) as usize]);
     }
 
     /// Whether an access of the thread changes nothing about who has touched what.
     fn is_settled(&self, offset: usize, size: u64, thread: usize) -> bool {
         let words = offset / 8..=(offset + size as usize - 1) / 8;
         let settled = |touched: Touched| touched == own(thread) || touched == SHARED;
-        self.states[words].iter().all(|&state| settled(touched(state)))
+        self.cells[words].iter().all(|cell| settled(touched(cell.state)))
     }
 
     /// A thread touches these bytes; `changed` if it finds that they were changed.
     fn judge(&mut self, offset: usize, size: u64, thread: usize, changed: bool) -> Foreign {
         let own = own(thread);
         let mut result = if changed { Foreign::Own } else { Foreign::Nothing };
-        let parts = &mut self.states[offset / 8..=(offset + size as usize - 1) / 8];
+        let parts = &mut self.cells[offset / 8..=(offset + size as usize - 1) / 8];
         // Shared with others, whoever of them came first.
-        let by_others = |state: &u32| touched(*state) != 0 && touched(*state) & !CHANGED != own;
+        let by_others = |cell: &Cell| touched(cell.state) != 0 && touched(cell.state) & !CHANGED != own;
         let shared = parts.iter().any(by_others) || own == SHARED;
-        for state in parts {
+        for Cell { state, .. } in parts {
             let before = touched(*state);
             let now = if shared {
                 if changed || before & CHANGED != 0 {
@@ -293,37 +323,38 @@ impl Region {
     /// The eight bytes from an offset on.
     fn contents(&self, offset: usize) -> u64 {
         let shift = 8 * (offset % 8) as u32;
-        let (low, high) = (self.words[offset / 8], self.words[offset / 8 + 1]);
+        let (low, high) = (self.cells[offset / 8].word, self.cells[offset / 8 + 1].word);
         // Nothing of the next word if it is not shifted.
         low >> shift | high << 1 << (63 - shift)
     }
 
     /// Which bytes are known, from the first one of the word on.
     fn known(&self, offset: usize) -> u32 {
-        let [low, high] = [offset / 8, offset / 8 + 1].map(|index| self.states[index] & KNOWN);
+        let [low, high] = [offset / 8, offset / 8 + 1].map(|index| self.cells[index].state & KNOWN);
         low | high << 8
     }
 
     /// Sets some bytes from an offset on; `known` are their bits from the first byte of the word on.
     fn set(&mut self, offset: usize, mask: u64, value: u64, known: u32) {
         let (index, shift) = (offset / 8, 8 * (offset % 8) as u32);
-        self.words[index] = self.words[index] & !(mask << shift) | value << shift;
-        self.states[index] |= known & KNOWN;
+        let [low, high, ..] = &mut self.cells[index..] else { return };
+        low.word = low.word & !(mask << shift) | value << shift;
+        low.state |= known & KNOWN;
         if known > KNOWN {
             let (mask, value) = (mask >> 1 >> (63 - shift), value >> 1 >> (63 - shift));
-            self.words[index + 1] = self.words[index + 1] & !mask | value;
-            self.states[index + 1] |= known >> 8;
+            high.word = high.word & !mask | value;
+            high.state |= known >> 8;
         }
     }
 }
 
 #[inline(always)]
-fn prefetch<T>(place: &T) {
+pub fn prefetch<T>(place: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: fetching does nothing but that.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast());
+        _mm_prefetch::<_MM_HINT_T0>(place.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = place;

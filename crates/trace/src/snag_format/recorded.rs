@@ -121,7 +121,7 @@ mod code {
 
 /// Which of the four streams of values an access of this size uses, and how many bytes it takes there.
 #[inline(always)]
-fn value_class(size: u64) -> (usize, usize) {
+const fn value_class(size: u64) -> (usize, usize) {
     match size {
         1 => (0, 1),
         2 => (1, 2),

@@ -15,7 +15,9 @@ pub(super) struct Known {
     site: u16,
     /// Bytes; 0 if it has no site yet.
     size: u8,
+    /// Whether it is a plain write, and whether it reads.
     writes: bool,
+    reads: bool,
     /// Which stream its values go to, and how many bytes each of them takes there.
     class: u8,
     bytes: u8,
@@ -35,9 +37,9 @@ impl Encoder {
     pub(super) fn is_site(&mut self, access: &Access, batch: &Batch, site: u16) {
         let spot = batch.spots[access.spot.index()];
         let (class, bytes) = value_class(spot.size as u64);
-        let writes = spot.op == Op::Write;
+        let (writes, reads) = (spot.op == Op::Write, spot.op.reads());
         self.known[access.spot.index()] =
-            Known { site, size: spot.size, writes, class: class as u8, bytes: bytes as u8 };
+            Known { site, size: spot.size, writes, reads, class: class as u8, bytes: bytes as u8 };
     }
 
     /// Adds accesses as long as they are those of the thread of the run, at sites that were declared; how many.
@@ -66,16 +68,17 @@ impl Encoder {
         let Guess { next, places, words, .. } = guess;
         let [control, _, _, sites, _, _, addresses, values @ .., _, _] = streams;
         let values: &mut [Stream; 4] = values;
-        let mut done = 0;
+        let mut control = control.pen();
         for access in accesses {
             let Access { address, value, .. } = *access;
-            let Known { site, size, writes, class, bytes } = known[access.spot.index()];
+            let Known { site, size, writes, reads, class, bytes } = known[access.spot.index()];
             if (access.thread != thread) | (size == 0) {
                 break;
             }
 
-            let given = std::mem::replace(next.after(&walk), site) != site;
-            if given {
+            let mut how = 0;
+            if std::mem::replace(next.after(&walk), site) != site {
+                how = code::SITE_GIVEN;
                 sites.put_short(site as u64);
             }
             walk.arrive(site);
@@ -85,25 +88,28 @@ impl Encoder {
             let (strides, near) = (from_site == place.stride, from_walk == place.offset);
             place.was(address, walk.address);
             walk.address = address;
-            let mut how = !strides as u8 * code::NEAR_THREAD;
-            if !(strides | near) {
-                let (by_site, by_walk) = (zigzag(from_site as i64), zigzag(from_walk as i64));
-                how = if by_site <= by_walk { code::FROM_SITE } else { code::FROM_THREAD };
-                addresses.put_short(by_site.min(by_walk));
+            if !strides {
+                how |= code::NEAR_THREAD << code::ADDRESS;
+                if !near {
+                    let (by_site, by_walk) = (zigzag(from_site as i64), zigzag(from_walk as i64));
+                    how += (1 + (by_walk < by_site) as u8) << code::ADDRESS;
+                    addresses.put_short(by_site.min(by_walk));
+                }
             }
 
             let expected = place.expected_value(writes, &walk);
             place.value_was(value);
-            walk.has_read_if(!writes, value);
-            let contents = words.exchange(address, size as u64, value);
-            let (same, as_expected) = (contents == value, expected == value);
-            let told = !(same | as_expected);
-            values[class as usize % 4].put_word(value, bytes as usize * told as usize);
-            let what = !same as u8 * (code::VALUE_OF_SITE + told as u8);
-
-            control.put_word((given as u8 | how << code::ADDRESS | what << code::VALUE) as u64, 1);
-            done += 1;
+            walk.has_read_if(reads, value);
+            let contents = words.exchange_few(address, size, value);
+            if contents != value {
+                let told = expected != value;
+                values[class as usize % 4].put_word(value, bytes as usize * told as usize);
+                how |= (code::VALUE_OF_SITE + told as u8) << code::VALUE;
+            }
+            control.put_word(how as u64, 1);
         }
+        let done = control.count();
+        control.done();
         *self.state.guess.walk(thread.0) = walk;
         done
     }

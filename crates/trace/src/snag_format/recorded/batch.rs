@@ -6,7 +6,7 @@
 
 use super::RecordedEvent;
 use crate::ids::{LocId, ThreadId};
-use crate::op::Op;
+use crate::op::{MemoryOrder, Op};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct SpotId(u32);
 
 impl SpotId {
+    /// Of no spot.
+    pub const NONE: SpotId = SpotId::OTHER;
     /// Instead of an access: the next of the other events.
     const OTHER: SpotId = SpotId(0);
 
@@ -24,13 +26,15 @@ impl SpotId {
     }
 }
 
-/// A place in a program that reads or writes so many bytes.
+/// A place in a program that reads or writes so many bytes, plainly or atomically.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Spot {
-    /// [`Op::Read`] or [`Op::Write`].
+    /// [`Op::Read`], [`Op::Write`], [`Op::AtomicRead`] or [`Op::AtomicWrite`].
     pub op: Op,
     /// One to eight bytes.
     pub size: u8,
+    /// The memory order of an atomic access; else 0.
+    pub aux: u32,
     /// Tells places apart that have the same location: guessing is better for it. Not part of the event.
     pub hint: u16,
     /// Where in the program.
@@ -74,7 +78,7 @@ pub(in crate::snag_format) struct Taken {
 
 impl Default for Batch {
     fn default() -> Batch {
-        let nowhere = Spot { op: Op::Read, size: 0, hint: 0, location: LocId::NONE };
+        let nowhere = Spot { op: Op::Read, size: 0, aux: 0, hint: 0, location: LocId::NONE };
         static BATCHES: AtomicU64 = AtomicU64::new(1);
         Batch {
             identity: BATCHES.fetch_add(1, Ordering::Relaxed),
@@ -100,7 +104,7 @@ impl Batch {
 
     /// The number of a spot, which is at most eight bytes large.
     pub fn spot(&mut self, spot: Spot) -> SpotId {
-        assert!(matches!(spot.op, Op::Read | Op::Write) && (1..=8).contains(&spot.size));
+        assert!(has_spots(spot.op, spot.aux) && (1..=8).contains(&spot.size));
         *self.numbers.entry(spot).or_insert_with(|| {
             self.spots.push(spot);
             SpotId(self.spots.len() as u32 - 1)
@@ -113,16 +117,30 @@ impl Batch {
         self.accesses.push(Access { address, value, thread, spot });
     }
 
+    /// Adds accesses of a thread (spot, address, value) as long as there are some, at most so many.
+    #[inline(always)]
+    pub fn accesses(&mut self, thread: ThreadId, most: usize, mut next: impl FnMut() -> Option<(SpotId, u64, u64)>) {
+        self.accesses.reserve(most);
+        let mut added = 0;
+        for room in self.accesses.spare_capacity_mut().iter_mut().take(most) {
+            let Some((spot, address, value)) = next() else { break };
+            room.write(Access { address, value, thread, spot });
+            added += 1;
+        }
+        // SAFETY: there is room for them, and they were written.
+        unsafe { self.accesses.set_len(self.accesses.len() + added) };
+    }
+
     /// Adds an event of any kind.
     pub fn event(&mut self, event: RecordedEvent) {
-        let RecordedEvent { op, size, hint, location, thread, address, .. } = event;
+        let RecordedEvent { op, size, aux, hint, location, thread, address, .. } = event;
         let value = event.value.map(|value| value as u64);
         // Of eight bytes nothing is too much.
         let fits = |value: &u64| value.unbounded_shr(8 * size as u32) == 0;
-        let plain = matches!(op, Op::Read | Op::Write) && (1..=8).contains(&size);
-        match value.filter(|value| plain && fits(value) && (event.aux, event.written) == (0, None)) {
+        let plain = has_spots(op, aux) && (1..=8).contains(&size);
+        match value.filter(|value| plain && fits(value) && event.written.is_none()) {
             Some(value) => {
-                let spot = self.spot(Spot { op, size: size as u8, hint, location });
+                let spot = self.spot(Spot { op, size: size as u8, aux, hint, location });
                 self.access(spot, thread, address, value);
             }
             None => {
@@ -147,15 +165,24 @@ impl Batch {
         if access.is_other() {
             return self.others[others];
         }
-        let Spot { op, size, hint, location } = self.spots[access.spot.index()];
+        let Spot { op, size, aux, hint, location } = self.spots[access.spot.index()];
         let Access { address, thread, .. } = *access;
         let (size, value) = (size as u64, Some(access.value as i64));
-        RecordedEvent { address, size, value, written: None, location, thread, aux: 0, hint, op }
+        RecordedEvent { address, size, value, written: None, location, thread, aux, hint, op }
     }
 
     /// Takes all events out.
     pub fn clear(&mut self) {
         self.accesses.clear();
         self.others.clear();
+    }
+}
+
+/// Whether such accesses have spots.
+fn has_spots(op: Op, aux: u32) -> bool {
+    match op {
+        Op::Read | Op::Write => aux == 0,
+        Op::AtomicRead | Op::AtomicWrite => aux <= MemoryOrder::SeqCst as u32,
+        _ => false,
     }
 }

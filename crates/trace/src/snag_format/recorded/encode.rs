@@ -26,8 +26,9 @@ struct Site {
     aux: u32,
 }
 
-/// What a site is found by, in one word: location, hint, operation plus one, size if it is small and there is no aux. Never
-/// zero. Of sites with a size in their key the shape never changes: what is known about a spot stays right.
+/// What a site is found by, in one word: location, hint, operation plus one, size if it is small and there is no aux, or size and
+/// aux if both are small. Never zero. Of sites with a size in their key the shape never changes: what is known about a spot
+/// stays right.
 type Key = u64;
 
 /// What every event changes: in one piece, as there are too few registers for more.
@@ -116,9 +117,13 @@ impl Encoder {
     }
 
     fn key(event: &RecordedEvent) -> Key {
-        let size = if (event.size <= SMALL) & (event.aux == 0) { event.size as u8 } else { u8::MAX };
+        let shape = match (event.size, event.aux) {
+            (size @ 0..=SMALL, 0) => size as u8,
+            (size @ 0..=8, aux @ 1..=4) => (16 * (1 + aux) + size as u32) as u8,
+            _ => u8::MAX,
+        };
         let op = event.op as u64 + 1;
-        (event.location.0 as u64) << 32 | (event.hint as u64) << 16 | op << 8 | size as u64
+        (event.location.0 as u64) << 32 | (event.hint as u64) << 16 | op << 8 | shape as u64
     }
 
     /// The number of the event's site, if it is known already.

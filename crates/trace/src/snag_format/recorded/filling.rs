@@ -60,6 +60,41 @@ impl Stream {
         let (word, length) = short(number);
         self.put_word(word, length);
     }
+
+    /// To put many things.
+    #[inline(always)]
+    pub(super) fn pen(&mut self) -> Pen<'_> {
+        Pen { position: self.length, length: &mut self.length, bytes: &mut self.bytes }
+    }
+}
+
+/// Puts things into a stream, and keeps in mind where it is.
+pub(super) struct Pen<'a> {
+    position: usize,
+    length: &'a mut usize,
+    bytes: &'a mut [u8; LONGEST + 8],
+}
+
+impl Pen<'_> {
+    /// What was put counts.
+    #[inline(always)]
+    pub(super) fn done(self) {
+        *self.length = self.position;
+    }
+
+    /// Puts the first `count` bytes of a word, at most eight.
+    #[inline(always)]
+    pub(super) fn put_word(&mut self, word: u64, count: usize) {
+        // The remainder changes nothing, and tells the compiler so.
+        self.bytes[self.position % LONGEST..][..8].copy_from_slice(&word.to_le_bytes());
+        self.position += count;
+    }
+
+    /// How many bytes were put.
+    #[inline(always)]
+    pub(super) fn count(&self) -> usize {
+        self.position - *self.length
+    }
 }
 
 /// Bits of the numbers that take at most a word.

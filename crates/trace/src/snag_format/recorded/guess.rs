@@ -126,7 +126,18 @@ impl Next {
 impl Places {
     #[inline(always)]
     pub(super) fn at(&mut self, thread: u32, site: u16) -> &mut Place {
-        &mut self.0[slot((thread as u64) << 16 | site as u64, PLACES.trailing_zeros())]
+        self.in_slot(Places::slot(thread, site))
+    }
+
+    /// Where in the table the place is.
+    #[inline(always)]
+    pub(super) fn slot(thread: u32, site: u16) -> u16 {
+        slot((thread as u64) << 16 | site as u64, PLACES.trailing_zeros()) as u16
+    }
+
+    #[inline(always)]
+    pub(super) fn in_slot(&mut self, slot: u16) -> &mut Place {
+        &mut self.0[slot as usize % PLACES]
     }
 }
 
@@ -145,6 +156,22 @@ impl Words {
             *high = *high & !(mask >> (64 - shift)) | value >> (64 - shift);
         }
         contents & mask
+    }
+}
+
+impl Words {
+    /// The same for a size from one to eight.
+    #[inline(always)]
+    pub(super) fn exchange_few(&mut self, address: u64, size: u8, value: u64) -> u64 {
+        let low = (address % 8) as u32;
+        if low + size as u32 > 8 {
+            return self.exchange(address, size as u64, value);
+        }
+        let (shift, mask) = (8 * low, MASKS[size as usize % MASKS.len()]);
+        let word = &mut self.0[word(address / 8)];
+        let contents = *word >> shift & mask;
+        *word ^= (contents ^ value & mask) << shift;
+        contents
     }
 }
 
@@ -168,8 +195,8 @@ fn mask(size: u64) -> u64 {
 }
 
 /// Bits by size; what has no size or a great one is taken for eight bytes.
-const MASKS: [u64; 10] = {
-    let mut masks = [u64::MAX; 10];
+const MASKS: [u64; 16] = {
+    let mut masks = [u64::MAX; 16];
     let mut size = 1;
     while size < 8 {
         masks[size] = (1 << (8 * size)) - 1;

@@ -12,6 +12,7 @@ fn events(seed: u64, count: usize) -> Vec<RecordedEvent> {
             0 => Op::ALL[random(Op::ALL.len() as u64) as usize],
             1 => Op::Rmw,
             2 | 3 => Op::Write,
+            4 => [Op::AtomicRead, Op::AtomicWrite][random(2) as usize],
             _ => Op::Read,
         };
         let size = match random(9) {
@@ -41,7 +42,12 @@ fn events(seed: u64, count: usize) -> Vec<RecordedEvent> {
             written: (op == Op::Rmw && random(2) == 0).then(|| random(1 << 63) as i64),
             location: LocId([0, 1, 7, u32::MAX][random(4) as usize]),
             thread: ThreadId([0, 1, 1, 1, 300, u32::MAX][random(6) as usize]),
-            aux: if crate::text_format::takes_aux(op) && random(4) == 0 { random(1 << 32) as u32 } else { 0 },
+            aux: match random(4) {
+                0 if crate::text_format::takes_aux(op) => random(1 << 32) as u32,
+                // As memory orders are.
+                1 | 2 if crate::text_format::takes_aux(op) => random(6) as u32,
+                _ => 0,
+            },
             hint: random(3) as u16,
             op,
         });
