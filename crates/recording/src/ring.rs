@@ -128,10 +128,16 @@ impl Ring {
         }
         each(self.chunk(emptied));
         self.chunk(emptied).fill(0);
-        self.header().emptied.store(emptied.wrapping_add(1), Release);
-        let word = &self.header().emptied as *const _;
-        // SAFETY: the word is mapped.
-        unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX) };
+        let emptied = emptied.wrapping_add(1);
+        self.header().emptied.store(emptied, Release);
+        // A program that waits has filled all chunks, and fills no more: it comes to this. Waking it for each chunk would let it
+        // run for a moment only.
+        let full = self.header().filled.load(Acquire).wrapping_sub(emptied) as usize;
+        if full <= self.chunks / 2 {
+            let word = &self.header().emptied as *const _;
+            // SAFETY: the word is mapped.
+            unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX) };
+        }
         true
     }
 
