@@ -9,24 +9,18 @@ use snag_schedule::{Checker, Level};
 use snag_trace::{Cells, EventId, Events, Op, ThreadId, Trace};
 
 fn shape(rng: &mut Rng) -> Shape {
+    let meetings = Shape::meetings(rng);
     Shape {
         threads: rng.between(2, 5),
         events: rng.between(20, 60),
         locks: rng.between(1, 5),
         weights: Weights {
-            plain: rng.pick(&[3, 6]),
-            locks: 12,
             read_locks: rng.pick(&[0, 0, 6]),
             semaphores: rng.pick(&[0, 0, 3]),
             barriers: rng.pick(&[0, 0, 3]),
-            conditions: rng.pick(&[0, 0, 4, 8]),
-            fork_join: rng.pick(&[0, 0, 2, 4]),
-            ..Weights::default()
+            ..meetings.weights
         },
-        reentrant: rng.chance(40),
-        release: rng.pick(&[5, 20, 40]),
-        stay: rng.pick(&[30, 60]),
-        ..Shape::classic(rng)
+        ..meetings
     }
 }
 

@@ -12,22 +12,7 @@ type Pairs = BTreeSet<(EventId, EventId)>;
 fn locks(rng: &mut Rng) -> Shape {
     // What two threads can do is soon enumerated.
     let (threads, events) = if rng.chance(50) { (2, rng.between(16, 44)) } else { (rng.between(3, 4), 20) };
-    Shape {
-        threads,
-        events,
-        locks: rng.between(1, 4),
-        weights: Weights {
-            plain: rng.pick(&[3, 6]),
-            locks: 12,
-            conditions: rng.pick(&[0, 0, 4, 8]),
-            fork_join: rng.pick(&[0, 0, 2, 4]),
-            ..Weights::default()
-        },
-        reentrant: rng.chance(40),
-        release: rng.pick(&[5, 20, 40]),
-        stay: rng.pick(&[30, 60]),
-        ..Shape::classic(rng)
-    }
+    Shape { threads, events, ..Shape::meetings(rng) }
 }
 
 /// The same with reader locks, barriers, and where `loose` semaphores and missing methods.

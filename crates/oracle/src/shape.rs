@@ -101,6 +101,24 @@ impl Shape {
         }
     }
 
+    /// Threads that meet all the time: nested, non-nested and re-entrant locks, wait and notify, fork and join, few accesses.
+    pub fn meetings(rng: &mut Rng) -> Shape {
+        Shape {
+            locks: rng.between(1, 4),
+            weights: Weights {
+                plain: rng.pick(&[3, 6]),
+                locks: 12,
+                conditions: rng.pick(&[0, 0, 4, 8]),
+                fork_join: rng.pick(&[0, 0, 2, 4]),
+                ..Weights::default()
+            },
+            reentrant: rng.chance(40),
+            release: rng.pick(&[5, 20, 40]),
+            stay: rng.pick(&[30, 60]),
+            ..Shape::classic(rng)
+        }
+    }
+
     /// Accesses with values, and branches: where the levels differ.
     pub fn with_values(rng: &mut Rng) -> Shape {
         Shape {

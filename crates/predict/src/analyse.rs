@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// After the budget is used up or the user interrupts, what was found may still be proved for this long.
-const GRACE: Duration = Duration::from_secs(2);
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
 /// What is said of findings beyond `--max-races`.
 pub(crate) const TOO_MANY: &str = "beyond --max-races";

@@ -3,7 +3,7 @@
 //! What they find there is found, and proved, by the whole trace: [`restore`] puts what was left out back into each
 //! witness, and the checker looks at it again with the whole trace in view. It has the last word, as ever.
 
-use crate::analyse::analyse_until;
+use crate::analyse::{GRACE, analyse_until, late};
 use crate::analysis::{Analysis, Candidate, Deadlock, Engine, Options, Progress, Race, Subject};
 use snag_schedule::{Checker, Level, Schedule};
 use snag_trace::condense::Condensed;
@@ -41,7 +41,7 @@ pub(crate) fn condensed_first(
         return None;
     }
     let mut analysis = analyse_condensed(&condensed, options, progress, deadline);
-    restore(&condensed, trace, options, progress, &mut analysis);
+    restore(&condensed, trace, options, progress, deadline, &mut analysis);
     Some(analysis)
 }
 
@@ -70,6 +70,7 @@ pub fn restore(
     whole: &Trace,
     options: &Options,
     progress: &dyn Progress,
+    deadline: Option<Instant>,
     analysis: &mut Analysis,
 ) {
     let original = |event: EventId| condensed.original(event);
@@ -91,11 +92,14 @@ pub fn restore(
     let checker = Checker::new(whole, &cells);
     let count = analysis.races.len() + analysis.deadlocks.len();
     progress.phase("checking with the whole trace", count as u64);
-    let mut refused: Vec<(Engine, Subject, Option<Candidate>)> = Vec::new();
+    let late = late(progress, deadline);
+    let last_moment = Instant::now() + GRACE;
+    let no_time_left = || late() && Instant::now() > last_moment;
+    let mut refused: Vec<(Engine, Subject, &str, Option<Candidate>)> = Vec::new();
     let mut levels: Vec<Level> = analysis.races.iter().map(|race| race.level).collect();
     levels.sort_unstable();
     levels.dedup();
-    let mut accepted = vec![false; analysis.races.len()];
+    let mut verdicts: Vec<Result<(), &str>> = vec![Err(NOT_IN_TIME); analysis.races.len()];
     let mut done = 0;
     for level in levels {
         let mut of_level: Vec<usize> =
@@ -103,33 +107,37 @@ pub fn restore(
         of_level.sort_by_key(|&at| checker.as_observed(&analysis.races[at].witness));
         let mut series = checker.series(level);
         for at in of_level {
+            if no_time_left() {
+                break;
+            }
             let race = &analysis.races[at];
-            accepted[at] = series.check_race(&race.witness, race.first, race.second).is_ok();
+            verdicts[at] = series.check_race(&race.witness, race.first, race.second).map_err(|_| NOT_ACCEPTED);
             done += 1;
             progress.advance(done);
         }
     }
-    let mut verdicts = accepted.into_iter();
+    let mut verdicts = verdicts.into_iter();
     analysis.races.retain(|race| {
-        let accepted = verdicts.next().unwrap_or(false);
-        if !accepted {
+        let verdict = verdicts.next().expect("one for each race");
+        if let Err(why) = verdict {
             let Race { engine, first, second, locks_first, locks_second, count, .. } = race.clone();
-            let reason = NOT_ACCEPTED.to_owned();
+            let reason = why.to_owned();
             let candidate = Candidate { engine, first, second, locks_first, locks_second, count, reason };
-            refused.push((engine, Subject::LocationPair, Some(candidate)));
+            refused.push((engine, Subject::LocationPair, why, Some(candidate)));
         }
-        accepted
+        verdict.is_ok()
     });
     analysis.deadlocks.retain(|deadlock| {
         let events = deadlock.witness.iter(whole);
-        let accepted = checker.check_deadlock(events, &deadlock.pending, deadlock.level).is_ok();
-        if !accepted {
-            refused.push((deadlock.engine, Subject::Cycle, None));
-        }
-        accepted
+        let verdict = match no_time_left() {
+            true => Err(NOT_IN_TIME),
+            false => checker.check_deadlock(events, &deadlock.pending, deadlock.level).map_err(|_| NOT_ACCEPTED),
+        };
+        refused.extend(verdict.err().map(|why| (deadlock.engine, Subject::Cycle, why, None)));
+        verdict.is_ok()
     });
-    for (engine, what, candidate) in refused {
-        analysis.leave(engine, what, NOT_ACCEPTED, 1);
+    for (engine, what, why, candidate) in refused {
+        analysis.leave(engine, what, why, 1);
         let reports = analysis.engines.iter_mut().filter(|report| report.engine == engine);
         reports.for_each(|report| report.complete = false);
         if options.candidates {
@@ -137,6 +145,9 @@ pub fn restore(
         }
     }
 }
+
+/// What is said of a witness for which there was no time.
+const NOT_IN_TIME: &str = "not checked in time";
 
 /// What is said of a witness that holds in the condensed trace and not in the whole: nothing that should happen.
 const NOT_ACCEPTED: &str = "the schedule found was refused with the whole trace in view";

@@ -151,7 +151,9 @@ fn one(
     if left_out {
         long::note_left_out(&mut analysis, events);
     }
-    let recording = Recording::read(path, &mut trace);
+    let found_any = !analysis.races.is_empty() || !analysis.deadlocks.is_empty() || !analysis.candidates.is_empty();
+    // Names and stacks are for findings.
+    let recording = if found_any { Recording::read(path, &mut trace) } else { None };
     let background = recording.as_ref().map(|recording| recording as &dyn Background);
     // In the part that was lost there may be more.
     analysis.engines.iter_mut().for_each(|engine| engine.complete &= whole);
@@ -181,7 +183,7 @@ fn condensed_first(
     }
     let found = format!("{races} races, {deadlocks} deadlocks and {} candidates were found", analysis.candidates.len());
     let whole = long::read_whole(context, path, &condensed, &found)?;
-    snag_predict::restore(&condensed, &whole, options, &bars, &mut analysis);
+    snag_predict::restore(&condensed, &whole, options, &bars, deadline, &mut analysis);
     bars.clear();
     Ok((whole, analysis))
 }
