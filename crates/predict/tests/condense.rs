@@ -127,7 +127,7 @@ fn everything_but_accesses_is_left_and_so_are_the_first_and_last_events_of_threa
             (0..condensed.trace.len()).map(|event| condensed.original(EventId::new(event))).collect();
         let own = |thread| (0..trace.len()).filter(move |&event| trace.events.threads()[event].index() == thread);
         for thread in 0..trace.tables.thread_count() {
-            for event in own(thread).next().into_iter().chain(own(thread).last()) {
+            for event in own(thread).next().into_iter().chain(own(thread).next_back()) {
                 if !numbers.contains(&EventId::new(event)) {
                     return Err(format!("{event} is the first or last of its thread"));
                 }
