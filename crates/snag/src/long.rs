@@ -15,7 +15,7 @@ use snag_trace::condense::{Condensed, Sieve, Survey};
 use std::path::Path;
 
 /// Traces of up to so many events are kept whole, unless the user says otherwise.
-pub const WHOLE: u64 = 1 << 23;
+const WHOLE: u64 = 1 << 23;
 
 /// About how many bytes are needed for an event: to keep it, for SHB to look at it, for the maximal engine to do so, and to
 /// check proofs about it.
@@ -23,6 +23,16 @@ const KEEP: u64 = 24;
 const SHB: u64 = 16;
 const MAXIMAL: u64 = 64;
 const CHECK: u64 = 20;
+
+/// Up to how many events a trace is kept whole for these engines. Those that take one look at each event are done sooner than
+/// a trace is read again, so it may fill a quarter of the memory.
+pub fn whole_for(engines: &[Engine]) -> u64 {
+    let slow = |engine: &Engine| matches!(engine, Engine::Auto | Engine::Mc);
+    match engines.iter().any(slow) {
+        true => WHOLE,
+        false => WHOLE.max(available().unwrap_or(0) / 4 / (KEEP + SHB + CHECK)),
+    }
+}
 
 /// A trace as it was read.
 pub enum Read {

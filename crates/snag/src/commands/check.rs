@@ -97,7 +97,7 @@ pub struct Analysis {
     #[arg(long, value_name = "METHOD=OBJECT")]
     global: Vec<String>,
     /// Traces of up to N events are kept whole in memory; longer ones, if they are files, are read twice, and only what
-    /// threads could have in common is kept [default: 8388608]
+    /// threads could have in common is kept [default: 8388608, and more for engines that are quick]
     #[arg(long, value_name = "N")]
     whole: Option<u64>,
     /// Print witnesses in full, event by event
@@ -262,7 +262,7 @@ impl Prepared<'_> {
             one_by_one: false,
             suppressions,
             globals,
-            whole: args.whole.unwrap_or(long::WHOLE),
+            whole: args.whole.unwrap_or_else(|| long::whole_for(&args.engine)),
         };
         survey::run(context, &job, output, |out| match args.format {
             Format::Text => Box::new(Text::new(out, style)),
