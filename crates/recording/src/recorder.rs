@@ -121,6 +121,11 @@ impl Recorder {
         let Some(name) = options.command.first() else { return Err("no program to record".to_owned()) };
         let shown = Path::new(name).display();
         let program = find_program(Path::new(name)).ok_or_else(|| format!("{shown}: no such program"))?;
+        if options.settings.free && !has_shared_clock() {
+            return Err("threads cannot be recorded freely here: that needs a clock which all processors share \
+                        (constant_tsc and nonstop_tsc in /proc/cpuinfo, tsc among the available clock sources)"
+                .to_owned());
+        }
         let library = Library::for_program(&program).map_err(|error| format!("cannot record: {error}"))?;
         let ring = Ring::new(&options.settings).map_err(|error| format!("cannot share memory: {error}"))?;
         let mut preload = OsString::from(library.path());
@@ -146,7 +151,10 @@ impl Recorder {
         without_randomisation(&mut command);
         let before = [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].map(processor_time);
         let child = command.spawn().map_err(|error| format!("{shown}: cannot be started: {error}"))?;
-        let translator = Translator::new(Symbols::new(std::env::current_dir().ok()));
+        let mut translator = Translator::new(Symbols::new(std::env::current_dir().ok()));
+        if let Some(chunks) = ring.own_chunks() {
+            translator.run_freely(chunks);
+        }
         Ok(Recorder { ring, child, _library: library, command: options.command.clone(), translator, before })
     }
 
@@ -252,9 +260,24 @@ impl Recorder {
             say("program", &program.canonicalize().unwrap_or(program).to_string_lossy());
         }
         say("environment", &environment());
+        if self.ring.header().free != 0 {
+            say("threads", FREELY);
+        }
         block
     }
 }
+
+/// Whether the clock of the processors goes on at one pace, sleep or not, and the system has not found them to differ.
+fn has_shared_clock() -> bool {
+    let processors = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let has = |flag: &str| processors.split_ascii_whitespace().any(|word| word == flag);
+    let sources = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/available_clocksource");
+    let is_trusted = sources.map_or(true, |sources| sources.split_ascii_whitespace().any(|source| source == "tsc"));
+    has("constant_tsc") && has("nonstop_tsc") && is_trusted
+}
+
+/// What a recording says of threads that ran at the same time.
+pub const FREELY: &str = "free";
 
 /// Removes a recording of nothing; a device stays.
 fn remove(path: &Path) {

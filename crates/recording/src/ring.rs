@@ -1,10 +1,11 @@
 //! The shared memory, seen from the tool.
 
-use crate::wire::{self, CHUNK, Header, PAGE, Segment};
+use crate::wire::{self, CHUNK, Header, OWN_CHUNK, OWN_CHUNKS, PAGE, Segment};
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::atomic::Ordering::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::time::Duration;
 
 /// A file without a name, in memory.
@@ -37,26 +38,112 @@ pub struct Settings {
     pub schedule: Vec<Segment>,
     /// Stop all threads at the end of the schedule.
     pub stop_at_end: bool,
+    /// Threads run at the same time instead of one after the other.
+    pub free: bool,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { quantum: 10_000, seed: 0, schedule: Vec::new(), stop_at_end: false }
+        Settings { quantum: 10_000, seed: 0, schedule: Vec::new(), stop_at_end: false, free: false }
+    }
+}
+
+/// Memory that both processes have.
+struct Mapping {
+    memory: *mut u8,
+    length: usize,
+}
+
+// SAFETY: the memory is only reached by atomics, or through the one `&mut Ring`.
+unsafe impl Send for Mapping {}
+// SAFETY: likewise.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn header(&self) -> &Header {
+        // SAFETY: it is mapped as long as `self` lives; fields that change are atomics.
+        unsafe { &*self.memory.cast() }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: nothing refers to the mapping any more.
+        unsafe { libc::munmap(self.memory.cast(), self.length) };
     }
 }
 
 /// The ring.
 pub struct Ring {
     file: OwnedFd,
-    memory: *mut u8,
-    length: usize,
+    mapping: Arc<Mapping>,
     chunks: usize,
     /// Where the first chunk starts.
     first: usize,
 }
 
-// SAFETY: the memory is only reached through `&self` by atomics and through `&mut self`.
-unsafe impl Send for Ring {}
+/// Chunks that single threads fill while they run freely.
+pub struct OwnChunks {
+    mapping: Arc<Mapping>,
+    /// Where the table of those in use starts.
+    table: usize,
+}
+
+impl OwnChunks {
+    /// A word of a chunk, which the program may be writing.
+    #[inline]
+    pub fn word(&self, chunk: u32, index: usize) -> u64 {
+        debug_assert!((chunk as usize) < OWN_CHUNKS && index < OWN_CHUNK / 8);
+        self.words(chunk)[index].load(Acquire)
+    }
+
+    /// The words of a chunk.
+    pub fn words(&self, chunk: u32) -> &[AtomicU64] {
+        let first = self.table + TABLE + chunk as usize % OWN_CHUNKS * OWN_CHUNK;
+        // SAFETY: inside the mapping, which lives as long as `self`.
+        unsafe { std::slice::from_raw_parts(self.mapping.memory.add(first).cast(), OWN_CHUNK / 8) }
+    }
+
+    /// A thread may fill it again.
+    pub fn give_back(&self, chunk: u32) {
+        self.words(chunk).iter().for_each(|word| word.store(0, Relaxed));
+        let at = self.table + chunk as usize % OWN_CHUNKS * size_of::<AtomicU32>();
+        let header = self.mapping.header();
+        // SAFETY: inside the mapping, as above.
+        unsafe { (*self.mapping.memory.add(at).cast::<AtomicU32>()).store(0, Release) };
+        header.given_back.fetch_add(1, Release);
+        let word = &header.given_back as *const _;
+        // SAFETY: the word is mapped.
+        unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX) };
+    }
+
+    /// Whether the program that fills them has ended.
+    pub fn is_over(&self) -> bool {
+        let owner = self.mapping.header().owner.load(Relaxed);
+        // SAFETY: all zeroes is a valid siginfo, and it outlives the call, which leaves the program's status to be asked for.
+        let (result, information) = unsafe {
+            let mut information: libc::siginfo_t = std::mem::zeroed();
+            let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+            (libc::waitid(libc::P_PID, owner, &mut information, options), information)
+        };
+        match result {
+            0 => information.si_signo != 0,
+            // It was started by a program that we have started.
+            _ => is_dead(owner),
+        }
+    }
+}
+
+/// Whether a process has no threads any more. Its first one may be gone before the others.
+fn is_dead(process: u32) -> bool {
+    let Ok(state) = std::fs::read_to_string(format!("/proc/{process}/stat")) else { return true };
+    let is_gone = state.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['Z', 'X']));
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).map_or(0, |tasks| tasks.count());
+    is_gone && tasks <= 1
+}
+
+/// Bytes of the table of chunks of single threads.
+const TABLE: usize = (OWN_CHUNKS * size_of::<AtomicU32>()).next_multiple_of(PAGE);
 
 const CHUNKS: usize = 16;
 
@@ -64,7 +151,8 @@ impl Ring {
     /// A new ring, for one program.
     pub fn new(settings: &Settings) -> io::Result<Ring> {
         let first = PAGE + (settings.schedule.len() * size_of::<Segment>()).next_multiple_of(PAGE);
-        let length = first + CHUNKS * CHUNK;
+        let own = if settings.free { TABLE + OWN_CHUNKS * OWN_CHUNK } else { 0 };
+        let length = first + CHUNKS * CHUNK + own;
         let file = memory_file("snag-recording")?;
         // SAFETY: plain system calls on our own descriptor.
         let memory = unsafe {
@@ -90,10 +178,11 @@ impl Ring {
             header.watchdog = 20;
             header.segments = settings.schedule.len() as u64;
             header.stop_at_end = settings.stop_at_end as u32;
+            header.free = settings.free as u32;
             let schedule = memory.add(PAGE).cast::<Segment>();
             std::ptr::copy_nonoverlapping(settings.schedule.as_ptr(), schedule, settings.schedule.len());
         }
-        Ok(Ring { file, memory, length, chunks: CHUNKS, first })
+        Ok(Ring { file, mapping: Arc::new(Mapping { memory, length }), chunks: CHUNKS, first })
     }
 
     /// Where the program finds it.
@@ -103,14 +192,19 @@ impl Ring {
 
     /// The first page.
     pub fn header(&self) -> &Header {
-        // SAFETY: it is mapped as long as `self` lives; fields that change are atomics.
-        unsafe { &*self.memory.cast() }
+        self.mapping.header()
+    }
+
+    /// The chunks of single threads, if these run freely.
+    pub fn own_chunks(&self) -> Option<OwnChunks> {
+        let table = self.first + self.chunks * CHUNK;
+        (self.header().free != 0).then(|| OwnChunks { mapping: self.mapping.clone(), table })
     }
 
     fn chunk(&mut self, number: u32) -> &mut [u64] {
         let index = number as usize % self.chunks;
         // SAFETY: inside the mapping; the program does not touch a chunk that it handed over, or it is dead.
-        unsafe { std::slice::from_raw_parts_mut(self.memory.add(self.first + index * CHUNK).cast(), CHUNK / 8) }
+        unsafe { std::slice::from_raw_parts_mut(self.mapping.memory.add(self.first + index * CHUNK).cast(), CHUNK / 8) }
     }
 
     /// Waits for a chunk that is full and hands it to `each`; false if there was none after a while.
@@ -145,12 +239,5 @@ impl Ring {
     pub fn rest(&mut self) -> &[u64] {
         let filled = self.header().filled.load(Acquire);
         self.chunk(filled)
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: nothing refers to the mapping any more.
-        unsafe { libc::munmap(self.memory.cast(), self.length) };
     }
 }

@@ -6,6 +6,7 @@
 
 mod around;
 mod calls;
+mod freely;
 mod heap;
 mod memory;
 mod objects;
@@ -41,6 +42,14 @@ pub struct Oddities {
     pub foreign_at: Vec<String>,
     /// Locks given back by threads that did not hold them.
     pub foreign_unlocks: u64,
+    /// Where threads run freely: reads of what another thread wrote at the same time.
+    pub unordered: u64,
+    /// The first few of them.
+    pub unordered_at: Vec<String>,
+    /// Threads whose events after such a read, or after something that depends on one, are not in the trace.
+    pub threads_cut: u64,
+    /// How many events that are.
+    pub left_out: u64,
     /// Why the translation stopped, if it did.
     pub broken: Option<String>,
 }
@@ -83,6 +92,8 @@ pub struct Translator {
     /// Accesses before which replayed threads were stopped, by thread.
     pub stopped: HashMap<u32, [u64; 3]>,
     fence: Option<VarId>,
+    /// If threads run freely.
+    freely: Option<Box<freely::Freely>>,
 }
 
 #[derive(Clone, Default)]
@@ -134,6 +145,7 @@ impl Translator {
             maps: Vec::new(),
             stopped: HashMap::new(),
             fence: None,
+            freely: None,
         }
     }
 
@@ -141,6 +153,9 @@ impl Translator {
     /// left out. `take` is called whenever there are some events, and at the end; it takes them by
     /// [`Translator::taken`].
     pub fn chunk(&mut self, words: &[u64], cut: bool, take: &mut dyn FnMut(&mut Translator)) {
+        if self.freely.is_some() {
+            return self.free_chunk(words, cut, take);
+        }
         let mut at = 0;
         while at < words.len() && words[at] != 0 && self.oddities.broken.is_none() {
             if !cut {

@@ -1,5 +1,6 @@
 //! The compiler's callbacks for plain accesses and function entry and exit: the hot path.
 
+use crate::free;
 use crate::record::{flush, page, put_range, put_range_before_write, put1, put3, put4};
 use crate::thread::{self, DEEPEST, Thread};
 use crate::token::{self, HOLDER};
@@ -7,9 +8,34 @@ use crate::wire::{head, op};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Exports functions that put the address they return to into a register and jump on: the place in the program that
-/// called.
+/// called. Where threads run freely, they let go of the token in the end.
 #[macro_export]
 macro_rules! stubs {
+    ($($name:ident $register:literal $target:path;)*) => {
+        $crate::stubs! { $crate::free::through => $($name $register $target;)* }
+    };
+    ($through:path => $($name:ident $register:literal $target:path;)*) => {$(
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                concat!("mov ", $register, ", qword ptr [rsp]"),
+                "cmp byte ptr [rip + {free}], 0",
+                "jne 2f",
+                "jmp {target}",
+                "2:",
+                "lea r10, [rip + {target}]",
+                "jmp {through}",
+                target = sym $target,
+                free = sym $crate::free::FREE,
+                through = sym $through,
+            )
+        }
+    )*};
+}
+
+/// The same for what never takes the token.
+macro_rules! plain_stubs {
     ($($name:ident $register:literal $target:path;)*) => {$(
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
@@ -19,11 +45,17 @@ macro_rules! stubs {
     )*};
 }
 
-/// The thread, if it holds the token after this and its event counts.
+/// The thread, if it holds the token after this and its event counts. Where threads run freely it does not.
 #[inline(always)]
-fn holder() -> Option<*mut Thread> {
-    let thread = thread::current();
-    if HOLDER.0.load(Relaxed) == thread as usize || token::not_holder(thread) { Some(thread) } else { None }
+fn holder(thread: *mut Thread, freely: impl FnOnce()) -> bool {
+    if HOLDER.0.load(Relaxed) == thread as usize {
+        return true;
+    }
+    if free::is_free() {
+        freely();
+        return false;
+    }
+    token::not_holder(thread)
 }
 
 #[inline(always)]
@@ -40,7 +72,10 @@ unsafe fn load<const LOG: u8>(address: usize) -> u64 {
 
 #[inline(always)]
 unsafe fn access<const LOG: u8, const WRITES: bool>(address: usize, pc: usize) {
-    let Some(thread) = holder() else { return };
+    let thread = thread::current();
+    if !holder(thread, || unsafe { free::access::<LOG, WRITES>(thread, address, pc) }) {
+        return;
+    }
     flush();
     page().budget -= 1;
     if page().budget < 0 {
@@ -78,27 +113,34 @@ unsafe extern "C" fn write<const LOG: u8>(address: usize, pc: usize) {
 }
 
 unsafe extern "C" fn read_write<const LOG: u8>(address: usize, pc: usize) {
+    if free::is_free() {
+        return free::read_write(thread::current(), address, 1 << LOG, pc);
+    }
     unsafe {
         access::<LOG, false>(address, pc);
         access::<LOG, true>(address, pc);
     }
 }
 
-unsafe extern "C" fn range_read(address: usize, length: usize, pc: usize) {
+pub unsafe extern "C" fn range_read(address: usize, length: usize, pc: usize) {
     let thread = thread::current();
-    if length > 0 && token::enter(thread) {
+    if length > 0 && free::is_free() {
+        free::range(thread, address, length, false, pc);
+    } else if length > 0 && token::enter(thread) {
         put_range(op::RANGE_READ, pc, address, length);
     }
 }
 
-unsafe extern "C" fn range_write(address: usize, length: usize, pc: usize) {
+pub unsafe extern "C" fn range_write(address: usize, length: usize, pc: usize) {
     let thread = thread::current();
-    if length > 0 && token::enter(thread) {
+    if length > 0 && free::is_free() {
+        free::range(thread, address, length, true, pc);
+    } else if length > 0 && token::enter(thread) {
         put_range_before_write(pc, address, length);
     }
 }
 
-stubs! {
+plain_stubs! {
     __tsan_read1 "rsi" read::<0>; __tsan_read2 "rsi" read::<1>; __tsan_read4 "rsi" read::<2>;
     __tsan_read8 "rsi" read::<3>; __tsan_read16 "rsi" read::<4>;
     __tsan_write1 "rsi" write::<0>; __tsan_write2 "rsi" write::<1>; __tsan_write4 "rsi" write::<2>;
@@ -192,7 +234,10 @@ pub unsafe extern "C" fn __tsan_func_entry() {
 }
 
 unsafe extern "C" fn enter_function(pc: usize, stack: usize) {
-    let Some(thread) = holder() else { return };
+    let thread = thread::current();
+    if !holder(thread, || unsafe { free::enter_function(thread, pc, stack) }) {
+        return;
+    }
     flush();
     let thread = unsafe { &mut *thread };
     let frames = unsafe { &mut *thread.frames };
@@ -210,7 +255,10 @@ unsafe extern "C" fn enter_function(pc: usize, stack: usize) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __tsan_func_exit() {
-    let Some(thread) = holder() else { return };
+    let thread = thread::current();
+    if !holder(thread, || unsafe { free::leave_function(thread) }) {
+        return;
+    }
     flush();
     let thread = unsafe { &mut *thread };
     if thread.depth > 0 {

@@ -1,9 +1,10 @@
 //! What programs say about themselves: the older annotations of ThreadSanitizer and its relatives, and the parts of its
 //! interface that only have to be there.
 
+use crate::access::{range_read, range_write};
 use crate::c::Pointer;
 use crate::life::{__tsan_ignore_thread_begin, __tsan_ignore_thread_end};
-use crate::record::{put_range, put_range_before_write, put3};
+use crate::record::put3;
 use crate::stubs;
 use crate::thread;
 use crate::token::enter;
@@ -48,18 +49,6 @@ unsafe extern "C" fn heed(_file: Text, _line: c_int) {
 }
 
 unsafe extern "C" fn nothing() {}
-
-unsafe extern "C" fn range_read(address: usize, length: usize, pc: usize) {
-    if length > 0 && enter(thread::current()) {
-        put_range(op::RANGE_READ, pc, address, length);
-    }
-}
-
-unsafe extern "C" fn range_write(address: usize, length: usize, pc: usize) {
-    if length > 0 && enter(thread::current()) {
-        put_range_before_write(pc, address, length);
-    }
-}
 
 // A barrier for tests, which orders nothing: as many threads as the low byte says wait for each other.
 

@@ -76,13 +76,15 @@ pub fn before_handing_over() {
 pub unsafe extern "C" fn __tsan_atomic_thread_fence(order: i32) {
     fence(SeqCst);
     let thread = thread::current();
-    if !enter(thread) {
-        return;
-    }
-    put3(head(op::FENCE, 0, 0), order as u64, 0);
-    if order != RELEASE && order != RELAXED {
-        unsafe { (*thread).unacquired.acquire() };
-    }
+    crate::free::leaving(|| {
+        if !enter(thread) {
+            return;
+        }
+        put3(head(op::FENCE, 0, 0), order as u64, 0);
+        if order != RELEASE && order != RELAXED {
+            unsafe { (*thread).unacquired.acquire() };
+        }
+    })
 }
 
 /// Orders a thread with its own signal handlers, nothing else.

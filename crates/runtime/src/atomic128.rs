@@ -142,7 +142,8 @@ macro_rules! compares {
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         pub unsafe extern "C" fn $name() {
-            naked_asm!("push qword ptr [rsp]", "call {target}", "add rsp, 8", "ret", target = sym compare_exchange)
+            naked_asm!("push qword ptr [rsp]", "call {target}", "mov qword ptr [rsp], rax", "call {leave}", "pop rax",
+                       "ret", target = sym compare_exchange, leave = sym crate::free::leave)
         }
     )*};
 }
@@ -154,7 +155,8 @@ compares! { __tsan_atomic128_compare_exchange_strong __tsan_atomic128_compare_ex
 #[unsafe(naked)]
 pub unsafe extern "C" fn __tsan_atomic128_compare_exchange_val() {
     naked_asm!("mov rax, [rsp + 8]", "mov r11, [rsp]", "sub rsp, 8", "push r11", "push rax", "call {target}",
-               "add rsp, 24", "ret", target = sym compare_value)
+               "mov qword ptr [rsp], rax", "mov qword ptr [rsp + 8], rdx", "call {leave}", "pop rax", "pop rdx",
+               "add rsp, 8", "ret", target = sym compare_value, leave = sym crate::free::leave)
 }
 
 stubs! {

@@ -117,9 +117,23 @@ fn writes(at: Pointer, length: usize) {
     }
 }
 
+/// Announces what a call that is about to be made may write.
+fn may_write(at: Pointer, length: usize) {
+    if crate::free::is_free() && length > 0 && !at.is_null() {
+        put3(head(op::MAY_TOUCH, 0, 0), at as u64, length as u64 | 1 << 63);
+    }
+}
+
+fn may_read(at: Pointer, length: usize) {
+    if crate::free::is_free() {
+        put3(head(op::MAY_TOUCH, 0, 0), at as u64, length as u64);
+    }
+}
+
 fn reads(at: Pointer, length: usize) {
     if length > 0 && !at.is_null() {
         put_range(op::RANGE_READ, call_pc(), at as usize, length);
+        may_read(at, length);
     }
 }
 
@@ -170,11 +184,14 @@ macro_rules! stub {
                 "push qword ptr [rsp]",
                 ".cfi_adjust_cfa_offset 8",
                 "call {target}",
-                "add rsp, 8",
+                "mov qword ptr [rsp], rax",
+                "call {leave}",
+                "pop rax",
                 ".cfi_adjust_cfa_offset -8",
                 "ret",
                 ".cfi_endproc",
                 target = sym $target,
+                leave = sym $crate::free::leave,
             )
         }
     };
@@ -191,10 +208,10 @@ fn message(message: Pointer, total: isize, each: fn(Pointer, usize)) {
 }
 
 /// Sets of descriptors below `limit`, which the kernel has written.
-fn sets(limit: c_int, answer: c_int, sets: [Pointer; 3]) {
+fn sets(limit: c_int, answer: c_int, sets: [Pointer; 3], each: fn(Pointer, usize)) {
     if answer >= 0 {
         let bytes = (limit.max(0) as usize).div_ceil(64) * 8;
-        sets.into_iter().for_each(|set| writes(set, bytes));
+        sets.into_iter().for_each(|set| each(set, bytes));
     }
 }
 
@@ -204,23 +221,23 @@ fn length(count: isize) -> usize {
 
 calls! {
     Some(by_errno);
-    read "rcx" (fd: c_int, to: Pointer, n: usize) -> isize; (); |r| { takes(fd); writes(to, length(*r)) };
-    __read_chk "r8" (fd: c_int, to: Pointer, n: usize, m: usize) -> isize; (); |r| { takes(fd); writes(to, length(*r)) };
-    pread "r8" (fd: c_int, to: Pointer, n: usize, at: i64) -> isize; (); |r| { takes(fd); writes(to, length(*r)) };
-    pread64 "r8" (fd: c_int, to: Pointer, n: usize, at: i64) -> isize; (); |r| { takes(fd); writes(to, length(*r)) };
-    readv "rcx" (fd: c_int, to: Pointer, n: c_int) -> isize; (); |r| { takes(fd); vector(to, n, *r, writes) };
-    recv "r8" (fd: c_int, to: Pointer, n: usize, f: c_int) -> isize; (); |r| { takes(fd); writes(to, length(*r)) };
-    recvfrom stack (fd: c_int, to: Pointer, n: usize, f: c_int, a: Pointer, l: Pointer) -> isize; ();
+    read "rcx" (fd: c_int, to: Pointer, n: usize) -> isize; may_write(to, n); |r| { takes(fd); writes(to, length(*r)) };
+    __read_chk "r8" (fd: c_int, to: Pointer, n: usize, m: usize) -> isize; may_write(to, n); |r| { takes(fd); writes(to, length(*r)) };
+    pread "r8" (fd: c_int, to: Pointer, n: usize, at: i64) -> isize; may_write(to, n); |r| { takes(fd); writes(to, length(*r)) };
+    pread64 "r8" (fd: c_int, to: Pointer, n: usize, at: i64) -> isize; may_write(to, n); |r| { takes(fd); writes(to, length(*r)) };
+    readv "rcx" (fd: c_int, to: Pointer, n: c_int) -> isize; vector(to, n, isize::MAX, may_write); |r| { takes(fd); vector(to, n, *r, writes) };
+    recv "r8" (fd: c_int, to: Pointer, n: usize, f: c_int) -> isize; may_write(to, n); |r| { takes(fd); writes(to, length(*r)) };
+    recvfrom stack (fd: c_int, to: Pointer, n: usize, f: c_int, a: Pointer, l: Pointer) -> isize; may_write(to, n);
         |r| { takes(fd); writes(to, length(*r)) };
-    recvmsg "rcx" (fd: c_int, m: Pointer, f: c_int) -> isize; (); |r| { takes(fd); message(m, *r, writes) };
-    __recv_chk "r9" (fd: c_int, to: Pointer, n: usize, m: usize, f: c_int) -> isize; ();
+    recvmsg "rcx" (fd: c_int, m: Pointer, f: c_int) -> isize; message(m, isize::MAX, may_write); |r| { takes(fd); message(m, *r, writes) };
+    __recv_chk "r9" (fd: c_int, to: Pointer, n: usize, m: usize, f: c_int) -> isize; may_write(to, n);
         |r| { takes(fd); writes(to, length(*r)) };
-    __pread_chk "r9" (fd: c_int, to: Pointer, n: usize, at: i64, m: usize) -> isize; ();
+    __pread_chk "r9" (fd: c_int, to: Pointer, n: usize, at: i64, m: usize) -> isize; may_write(to, n);
         |r| { takes(fd); writes(to, length(*r)) };
-    __pread64_chk "r9" (fd: c_int, to: Pointer, n: usize, at: i64, m: usize) -> isize; ();
+    __pread64_chk "r9" (fd: c_int, to: Pointer, n: usize, at: i64, m: usize) -> isize; may_write(to, n);
         |r| { takes(fd); writes(to, length(*r)) };
-    preadv "r8" (fd: c_int, to: Pointer, n: c_int, at: i64) -> isize; (); |r| { takes(fd); vector(to, n, *r, writes) };
-    preadv64 "r8" (fd: c_int, to: Pointer, n: c_int, at: i64) -> isize; (); |r| { takes(fd); vector(to, n, *r, writes) };
+    preadv "r8" (fd: c_int, to: Pointer, n: c_int, at: i64) -> isize; vector(to, n, isize::MAX, may_write); |r| { takes(fd); vector(to, n, *r, writes) };
+    preadv64 "r8" (fd: c_int, to: Pointer, n: c_int, at: i64) -> isize; vector(to, n, isize::MAX, may_write); |r| { takes(fd); vector(to, n, *r, writes) };
     pwritev "r8" (fd: c_int, from: Pointer, n: c_int, at: i64) -> isize;
         { vector(from, n, isize::MAX, reads); gives(fd) }; |_r| ();
     pwritev64 "r8" (fd: c_int, from: Pointer, n: c_int, at: i64) -> isize;
@@ -236,23 +253,23 @@ calls! {
     accept "rcx" (fd: c_int, a: Pointer, l: Pointer) -> c_int; (); |r| { set_object(*r, SOCKETS); takes(*r) };
     accept4 "r8" (fd: c_int, a: Pointer, l: Pointer, f: c_int) -> c_int; (); |r| { set_object(*r, SOCKETS); takes(*r) };
     connect "rcx" (fd: c_int, a: Pointer, l: c_uint) -> c_int; gives(fd); |_r| ();
-    poll "rcx" (f: Pointer, n: c_ulong, t: c_int) -> c_int; (); |_r| writes(f, n as usize * 8);
-    ppoll "r8" (f: Pointer, n: c_ulong, t: Pointer, s: Pointer) -> c_int; (); |_r| writes(f, n as usize * 8);
-    __poll_chk "r8" (f: Pointer, n: c_ulong, t: c_int, m: usize) -> c_int; (); |_r| writes(f, n as usize * 8);
-    select "r9" (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer) -> c_int; (); |a| sets(n, *a, [r, w, e]);
-    pselect stack (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer, s: Pointer) -> c_int; ();
-        |a| sets(n, *a, [r, w, e]);
-    epoll_wait "r8" (fd: c_int, to: Pointer, n: c_int, t: c_int) -> c_int; ();
+    poll "rcx" (f: Pointer, n: c_ulong, t: c_int) -> c_int; may_write(f, n as usize * 8); |_r| writes(f, n as usize * 8);
+    ppoll "r8" (f: Pointer, n: c_ulong, t: Pointer, s: Pointer) -> c_int; may_write(f, n as usize * 8); |_r| writes(f, n as usize * 8);
+    __poll_chk "r8" (f: Pointer, n: c_ulong, t: c_int, m: usize) -> c_int; may_write(f, n as usize * 8); |_r| writes(f, n as usize * 8);
+    select "r9" (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer) -> c_int; sets(n, 0, [r, w, e], may_write); |a| sets(n, *a, [r, w, e], writes);
+    pselect stack (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer, s: Pointer) -> c_int; sets(n, 0, [r, w, e], may_write);
+        |a| sets(n, *a, [r, w, e], writes);
+    epoll_wait "r8" (fd: c_int, to: Pointer, n: c_int, t: c_int) -> c_int; may_write(to, 12 * n.max(0) as usize);
         |r| { takes(fd); writes(to, 12 * (*r).max(0) as usize) };
-    epoll_pwait "r9" (fd: c_int, to: Pointer, n: c_int, t: c_int, s: Pointer) -> c_int; ();
+    epoll_pwait "r9" (fd: c_int, to: Pointer, n: c_int, t: c_int, s: Pointer) -> c_int; may_write(to, 12 * n.max(0) as usize);
         |r| { takes(fd); writes(to, 12 * (*r).max(0) as usize) };
     nanosleep "rdx" (t: *const Timespec, l: Pointer) -> c_int; (); |_r| ();
     usleep "rsi" (t: c_uint) -> c_int; (); |_r| ();
     sleep "rsi" (t: c_uint) -> c_uint; (); |_r| ();
-    wait "rsi" (s: Pointer) -> c_int; (); |_r| writes(s, 4);
-    waitpid "rcx" (p: c_int, s: Pointer, f: c_int) -> c_int; (); |_r| writes(s, 4);
-    wait3 "rcx" (s: Pointer, f: c_int, u: Pointer) -> c_int; (); |_r| writes(s, 4);
-    wait4 "r8" (p: c_int, s: Pointer, f: c_int, u: Pointer) -> c_int; (); |_r| writes(s, 4);
+    wait "rsi" (s: Pointer) -> c_int; may_write(s, 4); |_r| writes(s, 4);
+    waitpid "rcx" (p: c_int, s: Pointer, f: c_int) -> c_int; may_write(s, 4); |_r| writes(s, 4);
+    wait3 "rcx" (s: Pointer, f: c_int, u: Pointer) -> c_int; may_write(s, 4); |_r| writes(s, 4);
+    wait4 "r8" (p: c_int, s: Pointer, f: c_int, u: Pointer) -> c_int; may_write(s, 4); |_r| writes(s, 4);
     waitid "r8" (k: c_int, i: c_uint, s: Pointer, f: c_int) -> c_int; (); |_r| ();
     sigwaitinfo "rdx" (s: Pointer, i: Pointer) -> c_int; (); |_r| ();
     sigtimedwait "rcx" (s: Pointer, i: Pointer, t: Pointer) -> c_int; (); |_r| ();
@@ -261,14 +278,14 @@ calls! {
     lockf "rcx" (fd: c_int, o: c_int, n: i64) -> c_int; (); |_r| ();
     fsync "rsi" (fd: c_int) -> c_int; (); |_r| ();
     fdatasync "rsi" (fd: c_int) -> c_int; (); |_r| ();
-    fgets "rcx" (to: Pointer, n: c_int, f: Pointer) -> Pointer; ();
+    fgets "rcx" (to: Pointer, n: c_int, f: Pointer) -> Pointer; may_write(to, n.max(0) as usize);
         |r| if !r.is_null() { writes(to, unsafe { text_length(to) } + 1) };
-    __fgets_chk "r8" (to: Pointer, m: usize, n: c_int, f: Pointer) -> Pointer; ();
+    __fgets_chk "r8" (to: Pointer, m: usize, n: c_int, f: Pointer) -> Pointer; may_write(to, n.max(0) as usize);
         |r| if !r.is_null() { writes(to, unsafe { text_length(to) } + 1) };
-    __fread_chk "r9" (to: Pointer, m: usize, s: usize, n: usize, f: Pointer) -> usize; ();
+    __fread_chk "r9" (to: Pointer, m: usize, s: usize, n: usize, f: Pointer) -> usize; may_write(to, s.saturating_mul(n));
         |r| writes(to, s.saturating_mul(*r));
-    fread "r8" (to: Pointer, s: usize, n: usize, f: Pointer) -> usize; (); |r| writes(to, s.saturating_mul(*r));
-    getline "rcx" (p: *mut Pointer, n: *mut usize, f: Pointer) -> isize; (); |r| writes(unsafe { *p }, length(*r));
+    fread "r8" (to: Pointer, s: usize, n: usize, f: Pointer) -> usize; may_write(to, s.saturating_mul(n)); |r| writes(to, s.saturating_mul(*r));
+    getline "rcx" (p: *mut Pointer, n: *mut usize, f: Pointer) -> isize; if crate::free::is_free() && !n.is_null() { unsafe { may_write(*p, *n) } }; |r| writes(unsafe { *p }, length(*r));
     getc "rsi" (f: Pointer) -> c_int; (); |_r| ();
     fgetc "rsi" (f: Pointer) -> c_int; (); |_r| ();
     msgrcv "r9" (q: c_int, m: Pointer, n: usize, t: c_long, f: c_int) -> isize; (); |_r| ();
@@ -306,7 +323,7 @@ unsafe extern "C" fn wait_for_signal(set: Pointer, signal: *mut c_int, pc: usize
     around_with(
         pc,
         Some(|result| *result == c::EINTR),
-        || (),
+        || may_write(signal.cast(), 4),
         wait,
         |result| {
             if *result == 0 {
@@ -324,7 +341,7 @@ calls! {
     epoll_ctl "r8" (fd: c_int, o: c_int, of: c_int, e: Pointer) -> c_int; gives(fd); |_r| ();
     flock "rdx" (fd: c_int, o: c_int) -> c_int; (); |_r| ();
     system "rsi" (t: Pointer) -> c_int; (); |_r| ();
-    getaddrinfo "r8" (a: Pointer, b: Pointer, h: Pointer, r: Pointer) -> c_int; (); |_r| writes(r, 8);
+    getaddrinfo "r8" (a: Pointer, b: Pointer, h: Pointer, r: Pointer) -> c_int; may_write(r, 8); |_r| writes(r, 8);
     semop "rcx" (s: c_int, o: Pointer, n: usize) -> c_int; (); |_r| ();
 }
 
@@ -340,11 +357,17 @@ macro_rules! descriptors {
     ($($name:ident($($argument:ident: $type:ty),*) |$answer:ident| $after:expr;)*) => {$(
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
-            let $answer = unsafe { real!($name, fn($($type),*) -> c_int)($($argument),*) };
-            if is_on() && $answer >= 0 {
-                $after;
-            }
-            $answer
+            // Which descriptor is what is guarded by the token. Where threads run freely it has to be taken.
+            crate::free::leaving(|| {
+                if crate::free::is_free() && is_on() {
+                    enter(thread::current());
+                }
+                let $answer = unsafe { real!($name, fn($($type),*) -> c_int)($($argument),*) };
+                if is_on() && $answer >= 0 {
+                    $after;
+                }
+                $answer
+            })
         }
     )*};
 }
@@ -368,11 +391,18 @@ descriptors! {
     dup3(d: c_int, e: c_int, f: c_int) |r| set_object(r, object(d) as u32);
 }
 
+fn yield_turn(thread: *mut thread::Thread) -> bool {
+    let counts = enter(thread);
+    if counts {
+        inside(thread, || yield_now(thread));
+    }
+    counts
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sched_yield() -> c_int {
     let thread = thread::current();
-    if is_on() && enter(thread) {
-        inside(thread, || yield_now(thread));
+    if is_on() && crate::free::leaving(|| yield_turn(thread)) && !crate::free::is_free() {
         return 0;
     }
     unsafe { c::system(number::SCHED_YIELD, [0; 6]) as c_int }

@@ -135,6 +135,12 @@ pub fn is_gone(kernel: u32) -> bool {
     unsafe { system(number::TGKILL, [pid() as usize, kernel as usize, 0, 0, 0, 0]) == -ESRCH }
 }
 
+/// Whether a process is there.
+pub fn is_alive(process: u32) -> bool {
+    const ESRCH: i64 = 3;
+    unsafe { system(number::KILL, [process as usize, 0, 0, 0, 0, 0]) != -ESRCH }
+}
+
 /// A clock in nanoseconds.
 pub fn now(clock: c_int) -> u64 {
     let mut time = Timespec { seconds: 0, nanoseconds: 0 };

@@ -13,7 +13,7 @@ use crate::c::{self, Pointer, number, system};
 use crate::record::put3;
 use crate::signals::interrupted_at;
 use crate::thread::{self, State, Thread, inside};
-use crate::token::{self, HOLDER, enter, is_on};
+use crate::token::{self, enter, is_on};
 use crate::wire::{head, op};
 use crate::{real, stubs};
 use core::arch::global_asm;
@@ -58,7 +58,7 @@ pub fn point(thread: *mut Thread, pc: usize) {
     if !requested && !POSSIBLE.load(Relaxed) || unsafe { (*thread).cancel_disabled } {
         return;
     }
-    if is_on() && HOLDER.0.load(Relaxed) == thread as usize {
+    if is_on() && token::is_holder(thread) {
         put3(head(op::ATOMIC_READ, detail(2, ACQUIRE), pc), flag(thread), requested as u64);
     }
     if requested {

@@ -39,6 +39,11 @@ pub unsafe extern "C" fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usi
     if n != number::FUTEX || !is_on() {
         return really(n, arguments);
     }
+    crate::free::leaving(|| futex(n, arguments))
+}
+
+fn futex(n: c_long, arguments: [usize; 6]) -> c_long {
+    let [a, b, c, ..] = arguments;
     match (b & 127, b & PRIVATE != 0) {
         (WAIT | WAIT_BITSET, true) => wait(arguments).unwrap_or_else(|| really(n, arguments)),
         (WAIT | WAIT_BITSET | LOCK_PI | LOCK_PI2 | WAIT_REQUEUE_PI, _) => around(|| really(n, arguments)),

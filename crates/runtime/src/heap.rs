@@ -73,6 +73,10 @@ unsafe extern "C" fn realloc_at(block: Pointer, size: usize, pc: usize) -> Point
     if !new.is_null() {
         // The contents move. That the old block is read needs no event: it is freed, which conflicts with more.
         let moved = usable.min(size);
+        if crate::free::is_free() && moved > 0 {
+            // Unless it is not known what they are.
+            put_range(op::RANGE_READ, pc, block as usize, moved);
+        }
         put3(head(op::FREE, 0, pc), block as u64, mapped);
         put3(head(op::ALLOC, is_mapped(new) as u8, pc), new as u64, whole(new, size));
         if moved > 0 {
@@ -142,7 +146,7 @@ pub unsafe extern "C" fn mmap(
     file: c_int,
     offset: i64,
 ) -> Pointer {
-    unsafe { map_at(at, size, prot, flags, file, offset) }
+    crate::free::leaving(|| unsafe { map_at(at, size, prot, flags, file, offset) })
 }
 
 #[unsafe(no_mangle)]
@@ -154,7 +158,7 @@ pub unsafe extern "C" fn mmap64(
     file: c_int,
     offset: i64,
 ) -> Pointer {
-    unsafe { map_at(at, size, prot, flags, file, offset) }
+    crate::free::leaving(|| unsafe { map_at(at, size, prot, flags, file, offset) })
 }
 
 unsafe extern "C" fn unmap_at(block: Pointer, size: usize, pc: usize) -> c_int {

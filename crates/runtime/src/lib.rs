@@ -2,7 +2,8 @@
 //!
 //! It is preloaded under the name of that runtime, answers the compiler's callbacks, stands before the functions of the
 //! C library that synchronise, allocate, copy or block, and writes what happens into memory that it shares with the tool
-//! (`wire`). One thread of the program runs at a time (`token`), so the order of events and the values are exact.
+//! (`wire`). One thread of the program runs at a time (`token`), so the order of events and the values are exact; or, if the user
+//! wants it so, threads run freely (`free`).
 //!
 //! Rules for the code here: it runs inside any program at any moment, so it uses no heap but its own (`memory`), no
 //! thread-local storage but one word (`thread`), no lock of the C library, and it leaves errno alone. Where something
@@ -21,6 +22,7 @@ mod c;
 mod cancel;
 mod decode;
 mod exit;
+mod free;
 mod futex;
 mod heap;
 mod life;

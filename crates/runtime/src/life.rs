@@ -103,6 +103,7 @@ pub unsafe extern "C" fn __tsan_init() {
         threads::start_own(watchdog::watch);
     }
     this.inside = 0;
+    unsafe { crate::free::leave() };
 }
 
 /// The child of a fork has one thread and is not recorded.
@@ -120,15 +121,18 @@ pub unsafe extern "C" fn fork() -> c_int {
         return really();
     }
     // No other thread may be inside the runtime at this moment; the lock of the scheduler says so.
-    inside(thread, || {
-        token::SCHEDULER.lock();
-        let child = really();
-        if child == 0 {
-            in_child();
-        }
-        token::SCHEDULER.unlock();
-        child
-    })
+    let fork = || {
+        inside(thread, || {
+            token::SCHEDULER.lock();
+            let child = really();
+            if child == 0 {
+                in_child();
+            }
+            token::SCHEDULER.unlock();
+            child
+        })
+    };
+    crate::free::leaving(fork)
 }
 
 /// A child that shares our memory would go through our records: make it a real one.
@@ -143,6 +147,10 @@ static LOADER: Global<(*mut thread::Thread, u32)> = Global::new((core::ptr::null
 /// Libraries are initialised and left one after the other, under a lock of the dynamic linker. It is taken here already, so
 /// that the order is seen.
 fn under_loader_lock<R>(work: impl FnOnce() -> R) -> R {
+    crate::free::leaving(|| within_loader_lock(work))
+}
+
+fn within_loader_lock<R>(work: impl FnOnce() -> R) -> R {
     let thread = thread::current();
     if !is_on() || !enter(thread) {
         return work();
@@ -195,10 +203,11 @@ pub unsafe extern "C" fn __tsan_ignore_thread_begin() {
     if is_on() && !thread.is_null() {
         let first = unsafe { (*thread).ignoring } == 0;
         if first {
-            enter(thread);
+            crate::free::leaving(|| enter(thread));
         }
         unsafe { (*thread).ignoring += 1 };
         if first && HOLDER.0.load(Relaxed) == thread as usize {
+            // Where threads run freely, the thread itself knows.
             HOLDER.0.store(thread as usize | token::IGNORING, Relaxed);
         }
     }

@@ -20,11 +20,10 @@ use crate::patch::{Symbol, Table, near};
 use crate::record::{flush, page, put3, put4};
 use crate::signals;
 use crate::thread;
-use crate::token::{self, HOLDER, enter};
+use crate::token::{self, enter};
 use crate::wire::{head, op};
 use crate::words;
 use core::ffi::c_int;
-use core::sync::atomic::Ordering::Relaxed;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -316,7 +315,7 @@ fn record(probe: &Probe, context: Pointer) {
     let log = probe.log;
     if matches!(probe.kind, Kind::Read | Kind::Write) {
         // No step of its own: whether it counts depends on what was done before.
-        let holds = HOLDER.0.load(Relaxed) == thread as usize || token::not_holder(thread);
+        let holds = token::is_holder(thread) || token::not_holder(thread);
         if !holds || !words::is_word(address) {
             return;
         }

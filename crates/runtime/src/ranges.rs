@@ -3,6 +3,7 @@
 //! Copies are done here, byte by byte in one instruction, so that nothing depends on the library's own functions before
 //! they can be found.
 
+use crate::free;
 use crate::life::is_ours;
 use crate::record::put_range;
 use crate::stubs;
@@ -16,7 +17,8 @@ use core::ffi::c_int;
 fn counts(pc: usize) -> bool {
     let thread = thread::current();
     let recorded = token::is_on() && !thread.is_null() && unsafe { (*thread).inside } == 0;
-    recorded && !is_ours(pc) && !crate::probe::is_unseen(pc) && enter(thread)
+    let seen = recorded && !is_ours(pc) && !crate::probe::is_unseen(pc);
+    seen && if free::is_free() { free::begin_ranges(thread, pc) } else { enter(thread) }
 }
 
 fn forwards(to: usize, from: usize, length: usize) {
@@ -56,15 +58,22 @@ fn fill(counts: bool, to: usize, byte: u8, length: usize, pc: usize) {
     note_write(counts, to, length, pc);
 }
 
+fn note(code: u8, pc: usize, at: usize, length: usize) {
+    match free::is_free() {
+        true => free::add_range(at, length, code == op::RANGE_WRITE),
+        false => put_range(code, pc, at, length),
+    }
+}
+
 fn note_read(counts: bool, at: usize, length: usize, pc: usize) {
     if counts && length > 0 {
-        put_range(op::RANGE_READ, pc, at, length);
+        note(op::RANGE_READ, pc, at, length);
     }
 }
 
 fn note_write(counts: bool, at: usize, length: usize, pc: usize) {
     if counts && length > 0 {
-        put_range(op::RANGE_WRITE, pc, at, length);
+        note(op::RANGE_WRITE, pc, at, length);
     }
 }
 
@@ -212,12 +221,13 @@ unsafe extern "C" fn duplicate_up_to_at(text: usize, most: usize, pc: usize) -> 
             fill(counts, to + now, 0, 1, pc);
             return to;
         }
+        free::end_ranges();
         unsafe { crate::heap::free_at(to as crate::c::Pointer, pc) };
         length = now;
     }
 }
 
-stubs! {
+stubs! { free::through_ranges =>
     memcpy "rcx" copy_at; memmove "rcx" copy_at; mempcpy "rcx" copy_to_end_at; memset "rcx" fill_at; bzero "rdx" zero_at;
     __tsan_memcpy "rcx" copy_at; __tsan_memmove "rcx" copy_at; __tsan_memset "rcx" fill_at;
     strlen "rsi" length_at; strnlen "rdx" length_up_to_at;

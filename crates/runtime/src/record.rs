@@ -1,12 +1,15 @@
 //! Writing records into the shared memory.
 //!
+//! The first word of a record is stored last: where it is, the record is whole.
+//!
 //! Only the thread that holds the token writes, so the place to write to is a global like the token itself.
 
 use crate::c::{self, number, system};
+use crate::free::is_free;
 use crate::memory::{Global, futex_wait, futex_wake, map};
 use crate::token;
-use crate::wire::{self, CHUNK, Header, INLINE, PAGE, SLACK, Segment, op};
-use core::sync::atomic::Ordering::*;
+use crate::wire::{self, CHUNK, Header, INLINE, OWN_CHUNKS, PAGE, SLACK, Segment, WITHOUT_CONTENTS, op};
+use core::sync::atomic::{AtomicU32, Ordering::*, compiler_fence};
 
 /// What the holder of the token works on. Guarded by the token.
 #[repr(C, align(64))]
@@ -84,13 +87,29 @@ pub fn segments() -> &'static [Segment] {
     unsafe { core::slice::from_raw_parts((*HEADER.get()).cast::<u8>().add(PAGE).cast(), count) }
 }
 
+/// Where the ring starts.
+fn chunks() -> *mut u8 {
+    let schedule = (header().segments as usize * size_of::<Segment>()).next_multiple_of(PAGE);
+    unsafe { (*HEADER.get()).cast::<u8>().add(PAGE + schedule) }
+}
+
+/// Which chunks of single threads are in use; only if threads run freely.
+pub fn own_chunks_in_use() -> &'static [AtomicU32] {
+    let after = header().chunks as usize * CHUNK;
+    unsafe { core::slice::from_raw_parts(chunks().add(after).cast(), OWN_CHUNKS) }
+}
+
+/// These chunks.
+pub fn own_chunks() -> *mut u8 {
+    let table = (OWN_CHUNKS * size_of::<AtomicU32>()).next_multiple_of(PAGE);
+    unsafe { chunks().add(header().chunks as usize * CHUNK + table) }
+}
+
 fn start_chunk() {
-    let header = header();
-    let schedule = (header.segments as usize * size_of::<Segment>()).next_multiple_of(PAGE);
-    let index = header.filled.load(Relaxed) % header.chunks;
+    let index = header().filled.load(Relaxed) % header().chunks;
     let page = page();
     unsafe {
-        let chunk = (*HEADER.get()).cast::<u8>().add(PAGE + schedule + index as usize * CHUNK);
+        let chunk = chunks().add(index as usize * CHUNK);
         page.next = chunk.cast();
         page.limit = chunk.cast::<u64>().add(CHUNK / 8 - SLACK);
     }
@@ -99,7 +118,7 @@ fn start_chunk() {
 /// Hands the current chunk to the tool and takes an empty one.
 #[cold]
 #[inline(never)]
-fn next_chunk() {
+pub fn hand_over() {
     let thread = crate::thread::current();
     if thread.is_null() {
         return exchange_chunk();
@@ -121,10 +140,7 @@ fn exchange_chunk() {
             break;
         }
         let result = futex_wait(&header.emptied, emptied, Some(500_000_000), true);
-        const ESRCH: i64 = 3;
-        if result == -(c::ETIMEDOUT as i64)
-            && unsafe { system(number::KILL, [header.tool as usize, 0, 0, 0, 0, 0]) } == -ESRCH
-        {
+        if result == -(c::ETIMEDOUT as i64) && !c::is_alive(header.tool) {
             token::give_up("the process that writes the trace is gone; the program runs on unrecorded");
             // Whatever is still written goes over the last chunk.
             break;
@@ -136,7 +152,7 @@ fn exchange_chunk() {
 #[inline(always)]
 fn room() {
     if page().next >= page().limit {
-        next_chunk();
+        hand_over();
     }
 }
 
@@ -159,6 +175,7 @@ pub fn put3(first: u64, a: u64, b: u64) -> *mut u64 {
     unsafe {
         *at.add(1) = a;
         *at.add(2) = b;
+        compiler_fence(Release);
         *at = first;
         page.next = at.add(3);
         at.add(2)
@@ -174,6 +191,7 @@ pub fn put4(first: u64, a: u64, b: u64, c: u64) -> *mut u64 {
         *at.add(1) = a;
         *at.add(2) = b;
         *at.add(3) = c;
+        compiler_fence(Release);
         *at = first;
         page.next = at.add(4);
         at.add(2)
@@ -185,14 +203,15 @@ pub fn put_range(code: u8, pc: usize, address: usize, length: usize) {
     room();
     let page = page();
     let at = page.next;
-    let inline = if length <= INLINE { length.div_ceil(8) } else { 0 };
+    let inline = if length <= INLINE && !is_free() { length.div_ceil(8) } else { 0 };
     unsafe {
         if inline > 0 {
             copy_bytes(address, at.add(3), length);
         }
         *at.add(1) = address as u64;
         *at.add(2) = length as u64;
-        *at = wire::head(code, 0, pc);
+        compiler_fence(Release);
+        *at = wire::head(code, if is_free() { WITHOUT_CONTENTS } else { 0 }, pc);
         page.next = at.add(3 + inline);
     }
 }
@@ -206,6 +225,7 @@ pub fn put_range_before_write(pc: usize, address: usize, length: usize) {
     unsafe {
         *at.add(1) = address as u64;
         *at.add(2) = length as u64;
+        compiler_fence(Release);
         *at = wire::head(op::RANGE_WRITE, 0, pc);
         page.next = at.add(3 + inline);
         if inline > 0 {
@@ -220,7 +240,7 @@ pub fn put_blob(kind: u64, bytes: &[u8]) {
     for piece in bytes.chunks(PIECE) {
         let length = piece.len().div_ceil(8);
         if unsafe { page().next.add(3 + length) } >= page().limit {
-            next_chunk();
+            hand_over();
         }
         let page = page();
         let at = page.next;
@@ -228,6 +248,7 @@ pub fn put_blob(kind: u64, bytes: &[u8]) {
             copy_bytes(piece.as_ptr() as usize, at.add(3), piece.len());
             *at.add(1) = kind;
             *at.add(2) = piece.len() as u64;
+            compiler_fence(Release);
             *at = wire::head(op::BLOB, 0, 0);
             page.next = at.add(3 + length);
         }

@@ -71,21 +71,24 @@ pub fn interrupted_at(context: Pointer) -> usize {
 
 unsafe extern "C" fn on_signal(signal: c_int, information: Pointer, context: Pointer) {
     let thread = thread::current();
-    if thread.is_null() || !token::is_on() || is_fault(signal) {
+    if thread.is_null() || !token::is_on() {
         return call(signal, information, context);
+    }
+    if is_fault(signal) {
+        return crate::free::around_handler(thread, || call(signal, information, context));
     }
     let this = unsafe { &mut *thread };
     if this.inside == 0 && !crate::life::is_ours(interrupted_at(context)) {
-        return call(signal, information, context);
+        return crate::free::around_handler(thread, || call(signal, information, context));
     }
     if this.in_call {
         // Inside a blocking call, without the token: the handler takes it if it needs it.
         let error = c::errno();
         let depth = core::mem::replace(&mut this.inside, 0);
         this.in_call = false;
-        call(signal, information, context);
+        crate::free::around_handler(thread, || call(signal, information, context));
         this.inside = 1;
-        if HOLDER.0.load(Relaxed) & !token::IGNORING == thread as usize {
+        if HOLDER.0.load(Relaxed) & !(token::IGNORING | token::FREELY) == thread as usize {
             token::release(thread);
         }
         this.inside = depth;

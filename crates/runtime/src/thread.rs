@@ -99,6 +99,8 @@ pub struct Thread {
     pub depth: usize,
     /// The stack pointer of each frame: what lies below a new frame has been left by `longjmp`.
     pub frames: *mut [usize; DEEPEST],
+    /// Its accesses, if threads run freely.
+    pub own: crate::free::Own,
     /// What an acquiring fence would acquire.
     pub unacquired: crate::atomic::Unacquired,
 }

@@ -6,7 +6,7 @@ use crate::locks::{Deadline, c11};
 use crate::memory::Global;
 use crate::record::{flush, put_blob, put3};
 use crate::thread::{self, State, Thread, inside};
-use crate::token::{self, HOLDER, block_cancellable, enter, is_on};
+use crate::token::{self, block_cancellable, enter, is_on};
 use crate::wire::{BLOB_THREAD_NAME, head, op};
 use crate::{real, stubs};
 use core::ffi::c_int;
@@ -62,6 +62,7 @@ unsafe extern "C" fn begin(start: Pointer) -> Pointer {
     if is_on() {
         // Like a return address, it is one beyond the place that is meant.
         put3(head(op::BEGIN, 0, start.function + 1), this.number as u64, start.function as u64);
+        unsafe { crate::free::leave() };
     }
     let Start { function, argument, returns_int, .. } = *start;
     unsafe {
@@ -94,7 +95,10 @@ unsafe extern "C" fn end(thread: Pointer) {
         return;
     }
     if is_on() {
-        if HOLDER.0.load(Relaxed) != thread as usize {
+        if crate::free::is_free() {
+            // Even if its events do not count.
+            inside(thread, || token::regain(thread));
+        } else if !token::is_holder(thread) {
             token::not_holder(thread);
         }
         flush();

@@ -5,6 +5,7 @@
 //! many steps an operation takes never depends on the schedule, so that an event can be found again in another one.
 
 use crate::c;
+use crate::free::{FREE, is_free};
 use crate::memory::{Global, Lock, futex_wait, futex_wake, say};
 use crate::record::{flush, header, page, put1, put3, segments};
 use crate::signals;
@@ -21,6 +22,11 @@ pub const TAKEN: usize = 2;
 pub const NOBODY: usize = 3;
 /// Added to the holder while it ignores events.
 pub const IGNORING: usize = 1 << 63;
+/// Added to the holder where threads run freely, so that accesses never take it for the thread that runs.
+pub const FREELY: usize = 1 << 62;
+
+/// [`Thread::go`]: the thread sleeps; only where threads run freely.
+const ASLEEP: u32 = 2;
 
 #[repr(align(64))]
 pub struct Holder(pub AtomicUsize);
@@ -55,6 +61,11 @@ static LEAVING: AtomicU32 = AtomicU32::new(0);
 /// Numbers of notifies.
 static NOTIFIES: AtomicU64 = AtomicU64::new(0);
 
+/// Whether a thread holds the token, and its events count.
+pub fn is_holder(thread: *mut Thread) -> bool {
+    HOLDER.0.load(Relaxed) & !FREELY == thread as usize
+}
+
 fn lists() -> &'static mut Lists {
     unsafe { &mut *LISTS.get() }
 }
@@ -66,10 +77,11 @@ pub fn start(first: *mut Thread) {
     lists.blocked.reserve(1024);
     lists.random = header().seed;
     lists.following = !segments().is_empty();
+    FREE.store(header().free != 0, Relaxed);
     unsafe { (*first).set(State::Running) };
     ON.store(true, Release);
     begin_turn(first);
-    HOLDER.0.store(first as usize, Release);
+    HOLDER.0.store(first as usize | if is_free() { FREELY } else { 0 }, Release);
 }
 
 /// Ends recording; the program runs on by itself.
@@ -127,6 +139,10 @@ fn stop_following(outcome: u32) {
 /// written; what they find there must not depend on how long we waited, or on whether a schedule is followed.
 #[inline(never)]
 pub fn wipe() {
+    // Where threads run freely, no run is like another.
+    if is_free() {
+        return;
+    }
     const WORDS: usize = 256;
     let mut below = core::mem::MaybeUninit::<[u64; WORDS]>::uninit();
     unsafe {
@@ -195,9 +211,15 @@ fn give(thread: *mut Thread) {
     unsafe {
         (*thread).set(State::Running);
         begin_turn(thread);
-        HOLDER.0.store(thread as usize | if (*thread).ignoring > 0 { IGNORING } else { 0 }, Release);
-        (*thread).go.store(1, Release);
-        futex_wake(&(*thread).go, 1, false);
+        let bits = match (*thread).ignoring {
+            _ if is_free() => FREELY,
+            0 => 0,
+            _ => IGNORING,
+        };
+        HOLDER.0.store(thread as usize | bits, Release);
+        if (*thread).go.swap(1, AcqRel) == ASLEEP || !is_free() {
+            futex_wake(&(*thread).go, 1, false);
+        }
     }
 }
 
@@ -205,6 +227,8 @@ fn begin_turn(thread: *mut Thread) {
     let thread = unsafe { &mut *thread };
     let page = page();
     page.granted = match segment() {
+        // Nobody waits for its turn to end by itself.
+        None if is_free() => i64::MAX / 2,
         Some(segment) => segment.until.saturating_sub(thread.steps).min(1 << 60) as i64,
         None if lists().random != 0 => 1 + (random() % (2 * header().quantum)) as i64,
         None => header().quantum as i64,
@@ -212,7 +236,11 @@ fn begin_turn(thread: *mut Thread) {
     page.budget = page.granted;
     let timed_out = (thread.was_blocked && thread.timed_out) as u64;
     thread.was_blocked = false;
-    put3(wire::head(op::SWITCH, 0, 0), thread.number as u64 | timed_out << 32, thread.steps);
+    let when = if is_free() { crate::free::time() } else { thread.steps };
+    put3(wire::head(op::SWITCH, 0, 0), thread.number as u64 | timed_out << 32, when);
+    if is_free() {
+        put3(wire::head(op::UP_TO, 0, 0), thread.own.position(), 0);
+    }
 }
 
 /// Ends the turn of the holder. Under the scheduler's lock; `dispatch` follows.
@@ -220,6 +248,9 @@ pub fn end_turn(thread: *mut Thread) {
     let thread = unsafe { &mut *thread };
     thread.steps += (page().granted - page().budget) as u64;
     page().granted = page().budget;
+    if is_free() {
+        put3(wire::head(op::TURN_END, 0, 0), crate::free::time(), 0);
+    }
     let Some(segment) = segment() else { return };
     if segment.thread != thread.number || thread.steps < segment.until && thread.is(State::Blocked) {
         return stop_following(wire::DIVERGED);
@@ -238,15 +269,31 @@ pub fn end_turn(thread: *mut Thread) {
 fn wait_for_token(thread: *mut Thread, deadline: Option<(c_int, u64)>) {
     let mut deadline = deadline;
     let this = unsafe { &mut *thread };
+    if is_free() {
+        // Turns are short.
+        let mut patience = 200;
+        while patience > 0 && this.go.load(Relaxed) != 1 {
+            core::hint::spin_loop();
+            patience -= 1;
+        }
+    }
     loop {
         if this.go.swap(0, Acquire) == 1 || !is_on() {
             return await_leaving();
+        }
+        if is_free() && this.go.compare_exchange(0, ASLEEP, AcqRel, Relaxed).is_err() {
+            continue;
         }
         let left = deadline.map(|(clock, at)| at.saturating_sub(c::now(clock)));
         // Clocks can be set: look again from time to time.
         let result = match left {
             Some(0) => -(c::ETIMEDOUT as i64),
-            left => futex_wait(&this.go, 0, Some(left.unwrap_or(u64::MAX).min(1_000_000_000)), false),
+            left => futex_wait(
+                &this.go,
+                if is_free() { ASLEEP } else { 0 },
+                Some(left.unwrap_or(u64::MAX).min(1_000_000_000)),
+                false,
+            ),
         };
         if left == Some(0) && result == -(c::ETIMEDOUT as i64) {
             deadline = None;
@@ -265,6 +312,9 @@ fn wait_for_token(thread: *mut Thread, deadline: Option<(c_int, u64)>) {
 /// A thread gives its part of the heap back after its last turn. Whoever comes next waits until that is done, as the blocks that
 /// it gets depend on it; but not for ever, should another destructor of thread-specific data wait in its turn.
 fn await_leaving() {
+    if is_free() {
+        return;
+    }
     let kernel = LEAVING.swap(0, Relaxed);
     // The first thread of a process is never gone before the process.
     if kernel == 0 || kernel == c::pid() {
@@ -455,6 +505,11 @@ pub fn release(thread: *mut Thread) {
 
 /// Takes the token again.
 pub fn acquire(thread: *mut Thread) {
+    if is_free() {
+        let own = unsafe { &mut (*thread).own };
+        own.end_ranges();
+        own.flush();
+    }
     SCHEDULER.lock();
     make_runnable(thread);
     SCHEDULER.unlock();
@@ -473,13 +528,18 @@ pub fn lend<R>(thread: *mut Thread, work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Takes the token again if it was taken away.
-fn regain(thread: *mut Thread) {
-    // The watchdog decides within a few system calls.
+/// The watchdog decides within a few system calls who holds the token.
+#[inline]
+pub fn await_decision() {
     while HOLDER.0.load(Acquire) == TAKEN {
         core::hint::spin_loop();
     }
-    if is_on() && HOLDER.0.load(Acquire) & !IGNORING != thread as usize {
+}
+
+/// Takes the token again if it was taken away, or let go.
+pub fn regain(thread: *mut Thread) {
+    await_decision();
+    if is_on() && HOLDER.0.load(Acquire) & !(IGNORING | FREELY) != thread as usize {
         acquire(thread);
     }
 }
@@ -516,7 +576,7 @@ pub fn not_holder(thread: *mut Thread) -> bool {
     if thread.is_null() || !is_on() || unsafe { (*thread).inside } != 0 {
         return false;
     }
-    if HOLDER.0.load(Acquire) == thread as usize | IGNORING {
+    if HOLDER.0.load(Acquire) == thread as usize | IGNORING || is_free() && unsafe { (*thread).ignoring } > 0 {
         return false;
     }
     thread::inside(thread, || regain(thread));
@@ -534,6 +594,10 @@ pub fn enter(thread: *mut Thread) -> bool {
     step(thread);
     if unsafe { (*thread).pending_signals.load(Relaxed) } != 0 {
         signals::deliver(thread);
+        // A handler that runs freely may have let go of it.
+        if is_free() {
+            thread::inside(thread, || regain(thread));
+        }
     }
     true
 }

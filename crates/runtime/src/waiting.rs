@@ -2,11 +2,12 @@
 
 use crate::c::{self, CLOCK_MONOTONIC, CLOCK_REALTIME, EAGAIN, Pointer, Timespec};
 use crate::cancel;
+use crate::free::is_free;
 use crate::locks::{Deadline, c11, contend, give_mutex, take_mutex};
 use crate::memory::Global;
 use crate::record::put3;
 use crate::thread::{self, inside};
-use crate::token::{block, block_cancellable, enter, is_on, next_notify, step, wake};
+use crate::token::{block, block_cancellable, enter, is_on, next_notify, regain, step, wake};
 use crate::wire::{head, op};
 use crate::{real, stubs};
 use core::ffi::{c_int, c_uint};
@@ -89,7 +90,13 @@ fn notify(condition: Pointer, all: bool, pc: usize) -> bool {
     if !enter(thread) {
         // An ignored thread may still wake others.
         if is_on() && !thread.is_null() && unsafe { (*thread).inside } == 0 {
-            inside(thread, || wake(condition as usize, if all { usize::MAX } else { 1 }, 0));
+            inside(thread, || {
+                // Nobody may be about to wait right now.
+                if is_free() {
+                    regain(thread);
+                }
+                wake(condition as usize, if all { usize::MAX } else { 1 }, 0)
+            });
         }
         return false;
     }
@@ -247,8 +254,10 @@ unsafe extern "C" fn barrier_destroy(at: Pointer, pc: usize) -> c_int {
 
 unsafe extern "C" fn barrier_wait(at: Pointer, pc: usize) -> c_int {
     let thread = thread::current();
-    let known = is_on() && barrier(at as usize).is_some();
-    if !known || !enter(thread) {
+    // The list is guarded by the token.
+    let entered = is_free() && enter(thread);
+    let known = is_on() && (entered || !is_free()) && barrier(at as usize).is_some();
+    if !known || !(entered || enter(thread)) {
         return crate::blocking::around(|| unsafe { real!(pthread_barrier_wait, fn(Pointer) -> c_int)(at) });
     }
     const SERIAL_THREAD: c_int = -1;

@@ -23,7 +23,7 @@ pub unsafe extern "C" fn let_go(_: c_int, _: Pointer, context: Pointer) {
     let thread = thread::current();
     if thread.is_null()
         || ASKED.load(Relaxed) != thread as usize
-        || HOLDER.0.load(Relaxed) != thread as usize
+        || !token::is_holder(thread)
         || unsafe { (*thread).inside } != 0
         || crate::life::is_ours(interrupted_at(context))
     {
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn watch(_: Pointer) -> Pointer {
         if holder <= NOBODY || holder & token::IGNORING != 0 {
             continue;
         }
-        let thread = holder as *mut Thread;
+        let thread = (holder & !token::FREELY) as *mut Thread;
         let place = unsafe { (&raw const (*crate::record::PAGE_STATE.get()).next).read_volatile() } as usize;
         if last != (holder, place) {
             last = (holder, place);
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn watch(_: Pointer) -> Pointer {
                 if since.0 != last {
                     since = (last, used);
                 } else if used.saturating_sub(since.1) > PATIENCE && token::others_wait() {
-                    ASKED.store(holder, SeqCst);
+                    ASKED.store(thread as usize, SeqCst);
                     let signal = c::SIGNAL as usize;
                     unsafe { system(number::TGKILL, [c::pid() as usize, kernel as usize, signal, 0, 0, 0]) };
                     since.1 = used;
@@ -151,8 +151,8 @@ fn take_away(thread: *mut Thread, place: usize, seen: (u8, u64)) {
         return;
     }
     SCHEDULER.lock();
-    let holder = thread as usize;
-    if HOLDER.0.load(Relaxed) != holder || !token::others_wait() {
+    let holder = HOLDER.0.load(Relaxed);
+    if !token::is_holder(thread) || !token::others_wait() {
         return SCHEDULER.unlock();
     }
     HOLDER.0.store(TAKEN, SeqCst);

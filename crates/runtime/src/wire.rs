@@ -5,6 +5,11 @@
 //! and its first word is never zero, so when the program dies, however it dies, the tool finds everything that was
 //! recorded up to the first zero word of the chunk that was being filled.
 //!
+//! Where threads run freely, the ring has what they do one after the other, each turn with the time at which it began. Their
+//! accesses and calls are in chunks of their own, of which each thread fills one after the other; the ring says which.
+//! There a record of an access is complete when its last word, the time, is not zero. Its first word can be seen before
+//! the time is taken: if there is none, whatever comes will be later than now.
+//!
 //! This file is compiled into both sides.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -16,7 +21,7 @@ pub const VARIABLE: &str = "SNAG_RECORDING";
 pub const MAGIC: u64 = 0x3167_6e69_7267_616e;
 
 /// Changes whenever records or header change.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Bytes before the schedule, and the size of a page.
 pub const PAGE: usize = 4096;
@@ -29,6 +34,15 @@ pub const SLACK: usize = 64;
 
 /// Ranges up to this length are recorded with their contents.
 pub const INLINE: usize = 64;
+
+/// Bytes of a chunk for the accesses of one thread that runs freely.
+pub const OWN_CHUNK: usize = 1 << 16;
+
+/// How many of those there are, after the chunks of the ring and a table of words that are not zero while a chunk is in use.
+pub const OWN_CHUNKS: usize = 4096;
+
+/// Words kept free at the end of such a chunk.
+pub const OWN_SLACK: usize = 16;
 
 /// The first page of the shared memory. The tool fills it before the program starts.
 #[repr(C)]
@@ -63,6 +77,10 @@ pub struct Header {
     pub outcome: AtomicU32,
     /// 1 if the threads should be stopped at the end of the schedule, 0 if they should run on.
     pub stop_at_end: u32,
+    /// 1 if threads run freely, 0 if one at a time.
+    pub free: u32,
+    /// Chunks of single threads that the tool has given back.
+    pub given_back: AtomicU32,
 }
 
 /// [`Header::trouble`]: more threads than the runtime has room for; the rest is not recorded.
@@ -105,7 +123,7 @@ pub mod op {
     pub const ATOMIC_WRITE: u8 = 4;
     /// address, value read, value written
     pub const RMW: u8 = 5;
-    /// address, length; then the contents if they are at most INLINE bytes
+    /// address, length; then the contents if they are at most INLINE bytes and the detail is 0
     pub const RANGE_READ: u8 = 6;
     pub const RANGE_WRITE: u8 = 7;
     /// nothing; the program counter is that of the call
@@ -113,7 +131,7 @@ pub mod op {
     pub const LEAVE: u8 = 9;
     /// nothing: a step that is no plain access
     pub const STEP: u8 = 10;
-    /// thread (and 1 << 32 if its wait timed out), steps it has done
+    /// thread (and 1 << 32 if its wait timed out), steps it has done; where threads run freely: the time
     pub const SWITCH: u8 = 11;
     /// address, size
     pub const ALLOC: u8 = 12;
@@ -155,7 +173,29 @@ pub mod op {
     pub const BLOB: u8 = 37;
     /// address, size and 1 << 32 if it writes: a replayed thread was stopped in front of this access
     pub const STOPPED: u8 = 38;
+    /// number of the chunk in which the accesses of the thread go on, 0
+    pub const OWN: u8 = 39;
+    /// address, length (and 1 << 63 if it writes): a call that is about to be made may touch this
+    pub const MAY_TOUCH: u8 = 40;
+    /// words that the thread has put into chunks of its own when it got its turn, 0
+    pub const UP_TO: u8 = 41;
+    /// time, 0
+    pub const TURN_END: u8 = 45;
+    /// In chunks of one thread, where `READ` and `WRITE` have the time after the value, and `ENTER` and `LEAVE` are as ever.
+    /// nothing: the rest is in another chunk
+    pub const NEXT: u8 = 42;
+    /// nothing: a signal handler begins, ends; what the thread was about to do may still come after it
+    pub const HANDLER: u8 = 43;
+    pub const HANDLED: u8 = 44;
+    /// time, how many ranges; then of each its address and length (and 1 << 63 if it is written)
+    pub const RANGES: u8 = 46;
 }
+
+/// Detail of an atomic whose values are not known. Set by the tool.
+pub const WITHOUT_VALUES: u8 = 1 << 6;
+
+/// [`op::RANGE_READ`] and [`op::RANGE_WRITE`]: the contents are not there.
+pub const WITHOUT_CONTENTS: u8 = 1;
 
 /// [`op::BLOB`]: the contents of `/proc/self/maps`.
 pub const BLOB_MAPS: u64 = 1;
@@ -183,7 +223,8 @@ pub fn words(rest: &[u64]) -> usize {
         op::RMW => 4,
         op::RANGE_READ | op::RANGE_WRITE => {
             let length = rest.get(2).copied().unwrap_or(0) as usize;
-            3 + if length <= INLINE { length.div_ceil(8) } else { 0 }
+            let has_contents = length <= INLINE && (first >> 8) as u8 & WITHOUT_CONTENTS == 0;
+            3 + if has_contents { length.div_ceil(8) } else { 0 }
         }
         op::BLOB => 3usize.saturating_add((rest.get(2).copied().unwrap_or(0) as usize).div_ceil(8)),
         _ => 3,

@@ -89,6 +89,13 @@ impl Calls {
         self.settled = false;
     }
 
+    /// Another thread goes on where it was.
+    pub fn resume(&mut self, thread: usize) {
+        self.thread();
+        let steps = self.threads.get(thread).map_or(0, |state| state.steps);
+        self.switch(thread, steps);
+    }
+
     /// The thread calls a function; `pc` is where it will return to.
     pub fn enter(&mut self, pc: u64, symbols: &mut Symbols) {
         let caller = self.thread().call;

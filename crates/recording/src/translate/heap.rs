@@ -218,6 +218,15 @@ impl Heap {
         Some((address, size))
     }
 
+    /// Bytes of the block that starts there, 0 if there is none.
+    pub fn block_at(&self, address: u64) -> u64 {
+        let at = self.numbered.partition_point(|memory| memory.end() <= address);
+        match self.numbered.get(at).filter(|memory| memory.start == address && memory.is_block) {
+            Some(memory) => memory.size,
+            None => self.blocks.get(&address).copied().unwrap_or(0),
+        }
+    }
+
     /// The part of its region around an address in which all memory has addresses of its own in the trace, or none: its
     /// first address, its last one plus one, and how much the addresses in the trace are greater.
     pub fn window(&self, address: u64) -> (u64, u64, u64) {

@@ -4,7 +4,7 @@ use super::Translator;
 use super::heap::{Heap, Place};
 use super::quick::Near;
 use super::shadow::Foreign;
-use crate::wire::{INLINE, head, op};
+use crate::wire::{INLINE, WITHOUT_VALUES, head, op};
 use snag_trace::tables::Object;
 use snag_trace::{BarrierId, CondId, LockId, MemoryOrder, Op, SemId, Space, ThreadId};
 
@@ -134,7 +134,7 @@ impl Translator {
             (_, order) => (Op::Rmw, order),
         };
         // Those of sixteen bytes come without a value.
-        let known = size <= 8;
+        let known = size <= 8 && detail & WITHOUT_VALUES == 0;
         let written = (op == Op::Rmw && known).then_some(written as i64);
         let value_then = known.then_some(value);
         let foreign = match op {
@@ -162,7 +162,7 @@ impl Translator {
     /// A range with its contents becomes accesses of at most eight bytes; a longer one is one access without a value.
     pub(super) fn range(&mut self, code: u8, pc: u64, address: u64, length: u64, contents: &[u64]) {
         let op = if code == op::RANGE_READ { Op::Read } else { Op::Write };
-        if length as usize > INLINE {
+        if length as usize > INLINE || contents.is_empty() {
             let mut done = 0;
             while done < length {
                 match self.heap.place(address + done, length - done) {

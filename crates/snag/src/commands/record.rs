@@ -38,12 +38,16 @@ pub struct How {
     /// Pick threads, and how long they run, at random from this seed, a number from 1 on
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seed: Option<u64>,
+    /// Let threads run at the same time, as they do without Snag; what is recorded so cannot be replayed
+    #[arg(long, conflicts_with_all = ["quantum", "seed"])]
+    free_running: bool,
 }
 
 impl How {
     /// For the recorder.
     pub fn settings(&self) -> Settings {
-        Settings { quantum: self.quantum, seed: self.seed.unwrap_or(0), ..Settings::default() }
+        let seed = self.seed.unwrap_or(0);
+        Settings { quantum: self.quantum, seed, free: self.free_running, ..Settings::default() }
     }
 }
 
@@ -105,6 +109,16 @@ pub fn record(
             "the program used freed memory {} times, which is left out of the trace: {}",
             odd.freed,
             examples(odd.freed, &odd.freed_at)
+        ));
+    }
+    if odd.unordered > 0 {
+        context.warn(&format!(
+            "{} reads met a write of another thread at the same time, so nobody knows what they found: {}; {} events that \
+             may depend on it, of {} threads, are left out of the trace",
+            odd.unordered,
+            examples(odd.unordered, &odd.unordered_at),
+            odd.left_out,
+            odd.threads_cut
         ));
     }
     if odd.foreign_shared > 0 {

@@ -9,6 +9,7 @@ use crate::input::{self, Source};
 use crate::output::Output;
 use snag_predict::{Analysis, Deadlock, Race};
 use snag_recording::Recorded;
+use snag_recording::recorder::FREELY;
 use snag_recording::replay::{self, Driven, Repeated, Standing};
 use snag_report::{Background, describe};
 use snag_trace::{EventId, Trace};
@@ -58,6 +59,10 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
         true => recorded.command().into_iter().map(OsString::from).collect(),
         false => args.command.clone(),
     };
+    if recorded.about("threads") == Some(FREELY) {
+        let path = args.trace.display();
+        return Err(format!("{path}: recorded with --free-running: there is no order of turns to replay").into());
+    }
     warn_about_changes(context, &recorded, &command);
     match &args.race {
         None => repeat(context, &trace, &recorded, command),

@@ -1,4 +1,4 @@
-// Works until it is killed, with a rest now and then.
+// Works until it is killed, with a rest now and then; without a race if it is told so.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +14,14 @@ static void *worker(void *argument)
             usleep(10000);
         char *block = malloc(64);
         memset(block, 1, 64);
+#ifdef ORDERED
+        pthread_mutex_lock(&m);
+#endif
         for (int i = 0; i < 64; i++)
             counters[i] += block[i];
+#ifndef ORDERED
         pthread_mutex_lock(&m);
+#endif
         counters[0]++;
         pthread_mutex_unlock(&m);
         free(block);

@@ -4,6 +4,7 @@
 
 mod asked;
 mod examples;
+mod freely;
 mod replaying;
 mod reports;
 mod rust;

@@ -270,15 +270,17 @@ fn every_value_of_a_racy_program_is_right() {
 }
 
 /// Position-independent programs are loaded here when addresses are not random; stacks and heaps are far away.
-fn is_shared(address: u64) -> bool {
+pub fn is_shared(address: u64) -> bool {
     (0x5555_5555_4000..0x5555_5556_0000).contains(&address)
 }
 
 /// A recorder of a program that works until it is killed, in a group of processes of its own.
-fn record_endless(folder: &Folder) -> std::process::Child {
+pub fn record_endless(folder: &Folder, how: &[&str]) -> std::process::Child {
     let _ = std::fs::remove_file(folder.path("run.snag"));
     Command::new(env!("CARGO_BIN_EXE_snag"))
-        .args(["record", "-q", "-o", "run.snag", "--", "./program"])
+        .args(["record", "-q", "-o", "run.snag"])
+        .args(how)
+        .args(["--", "./program"])
         .current_dir(&folder.0)
         .stderr(Stdio::null())
         .process_group(0)
@@ -286,7 +288,7 @@ fn record_endless(folder: &Folder) -> std::process::Child {
         .unwrap()
 }
 
-fn kill(process: i32) {
+pub fn kill(process: i32) {
     // SAFETY: a plain system call; the processes are ours.
     assert_eq!(unsafe { libc::kill(process, libc::SIGKILL) }, 0, "process {process}");
 }
@@ -300,7 +302,7 @@ fn a_recording_that_is_killed_at_any_moment_is_analysed_up_to_there() {
     let trace = folder.path("run.snag");
     let mut random = snag_trace::Rng::new(11);
     for round in 0..50 {
-        let mut recorder = record_endless(&folder);
+        let mut recorder = record_endless(&folder, &[]);
         let there = || snag_trace::open(&trace, None).is_ok_and(|file| file.read_all().is_ok());
         let started = Instant::now();
         while !there() {
@@ -335,7 +337,7 @@ fn a_recording_that_is_killed_at_its_start_is_readable_or_said_to_be_empty() {
     let folder = Folder::new("killed-early");
     compile("gcc", &["-g", "-O1", "-fsanitize=thread"], &program("endless.c"), &folder.path("program"));
     for round in 0..10 {
-        let mut recorder = record_endless(&folder);
+        let mut recorder = record_endless(&folder, &[]);
         std::thread::sleep(Duration::from_millis(3 * round));
         kill(-(recorder.id() as i32));
         recorder.wait().unwrap();
@@ -353,7 +355,7 @@ fn a_recording_that_is_killed_at_its_start_is_readable_or_said_to_be_empty() {
 }
 
 /// The process that a recorder started.
-fn program_of(recorder: u32) -> i32 {
+pub fn program_of(recorder: u32) -> i32 {
     let children = std::fs::read_to_string(format!("/proc/{recorder}/task/{recorder}/children")).unwrap();
     children.split_ascii_whitespace().next().expect("it has started the program").parse().unwrap()
 }
