@@ -1,10 +1,10 @@
 //! Programs whose threads run at the same time while they are recorded. Who comes first is up to the machine: what is asserted
 //! here holds whoever does.
 
-use crate::sturdy::{explained, is_shared, kill, program, program_of, record_endless};
+use crate::sturdy::{explained, is_shared, program, record_and_kill};
 use crate::support::*;
 use snag_trace::{Op, Trace, VarId, Variable};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn read(folder: &Folder) -> Trace {
     snag_trace::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap().0
@@ -122,26 +122,8 @@ fn a_recording_that_is_killed_is_analysed_up_to_there() {
     // With its race, what follows would soon be left out.
     let flags = ["-g", "-O1", "-DORDERED", "-fsanitize=thread"];
     compile("gcc", &flags, &program("endless.c"), &folder.path("program"));
-    let trace = folder.path("run.snag");
     for round in 0..6 {
-        let mut recorder = record_endless(&folder, &["--free-running"]);
-        let there = || snag_trace::open(&trace, None).is_ok_and(|file| file.read_all().is_ok());
-        let started = Instant::now();
-        while !there() {
-            assert!(started.elapsed() < PATIENCE, "round {round}: nothing is written");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let started = program_of(recorder.id());
-        match round % 3 {
-            0 => kill(-(recorder.id() as i32)),
-            1 => kill(started),
-            _ => kill(recorder.id() as i32),
-        }
-        recorder.wait().unwrap();
-        if round % 3 == 2 {
-            // It runs on unrecorded.
-            kill(started);
-        }
+        record_and_kill(&folder, &["--free-running"], round, Duration::ZERO);
         let checked = snag(&folder, &["check", "run.snag"]);
         assert_eq!(checked.status.code(), Some(0), "round {round}: {}", complaint(&checked));
         let cut_off = complaint(&checked).contains("the recording is cut off after event");

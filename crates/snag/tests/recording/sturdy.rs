@@ -275,7 +275,7 @@ pub fn is_shared(address: u64) -> bool {
 }
 
 /// A recorder of a program that works until it is killed, in a group of processes of its own.
-pub fn record_endless(folder: &Folder, how: &[&str]) -> std::process::Child {
+fn record_endless(folder: &Folder, how: &[&str]) -> std::process::Child {
     let _ = std::fs::remove_file(folder.path("run.snag"));
     Command::new(env!("CARGO_BIN_EXE_snag"))
         .args(["record", "-q", "-o", "run.snag"])
@@ -288,9 +288,33 @@ pub fn record_endless(folder: &Folder, how: &[&str]) -> std::process::Child {
         .unwrap()
 }
 
-pub fn kill(process: i32) {
+fn kill(process: i32) {
     // SAFETY: a plain system call; the processes are ours.
     assert_eq!(unsafe { libc::kill(process, libc::SIGKILL) }, 0, "process {process}");
+}
+
+/// Records until there is something to read and a while longer; then, by turns, both are killed, the program, or the recorder.
+pub fn record_and_kill(folder: &Folder, how: &[&str], round: usize, later: Duration) {
+    let trace = folder.path("run.snag");
+    let mut recorder = record_endless(folder, how);
+    let there = || snag_trace::open(&trace, None).is_ok_and(|file| file.read_all().is_ok());
+    let started = Instant::now();
+    while !there() {
+        assert!(started.elapsed() < PATIENCE, "round {round}: nothing is written");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(later);
+    let started = program_of(recorder.id());
+    match round % 3 {
+        0 => kill(-(recorder.id() as i32)),
+        1 => kill(started),
+        _ => kill(recorder.id() as i32),
+    }
+    recorder.wait().unwrap();
+    if round % 3 == 2 {
+        // It runs on unrecorded.
+        kill(started);
+    }
 }
 
 /// Of fifty recordings the program, the recorder or both are killed at random moments after the first block. What there is of
@@ -299,28 +323,9 @@ pub fn kill(process: i32) {
 fn a_recording_that_is_killed_at_any_moment_is_analysed_up_to_there() {
     let folder = Folder::new("killed");
     compile("gcc", &["-g", "-O1", "-fsanitize=thread"], &program("endless.c"), &folder.path("program"));
-    let trace = folder.path("run.snag");
     let mut random = snag_trace::Rng::new(11);
     for round in 0..50 {
-        let mut recorder = record_endless(&folder, &[]);
-        let there = || snag_trace::open(&trace, None).is_ok_and(|file| file.read_all().is_ok());
-        let started = Instant::now();
-        while !there() {
-            assert!(started.elapsed() < PATIENCE, "round {round}: nothing is written");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        std::thread::sleep(Duration::from_micros(random.below(60_000) as u64));
-        let started = program_of(recorder.id());
-        match round % 3 {
-            0 => kill(-(recorder.id() as i32)),
-            1 => kill(started),
-            _ => kill(recorder.id() as i32),
-        }
-        recorder.wait().unwrap();
-        if round % 3 == 2 {
-            // It runs on unrecorded.
-            kill(started);
-        }
+        record_and_kill(&folder, &[], round, Duration::from_micros(random.below(60_000) as u64));
         let stats = snag(&folder, &["stats", "run.snag"]);
         assert_eq!(stats.status.code(), Some(0), "round {round}: {}", complaint(&stats));
         let checked = snag(&folder, &["check", "run.snag"]);
@@ -355,7 +360,7 @@ fn a_recording_that_is_killed_at_its_start_is_readable_or_said_to_be_empty() {
 }
 
 /// The process that a recorder started.
-pub fn program_of(recorder: u32) -> i32 {
+fn program_of(recorder: u32) -> i32 {
     let children = std::fs::read_to_string(format!("/proc/{recorder}/task/{recorder}/children")).unwrap();
     children.split_ascii_whitespace().next().expect("it has started the program").parse().unwrap()
 }
