@@ -268,7 +268,7 @@ impl Recorder {
 }
 
 /// Whether the clock of the processors goes on at one pace, sleep or not, and the system has not found them to differ.
-fn has_shared_clock() -> bool {
+pub fn has_shared_clock() -> bool {
     let processors = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let has = |flag: &str| processors.split_ascii_whitespace().any(|word| word == flag);
     let sources = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/available_clocksource");
