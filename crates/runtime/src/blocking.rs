@@ -103,6 +103,36 @@ fn object(descriptor: c_int) -> u64 {
     }
 }
 
+// The number of a descriptor is given to another only after it was closed: what its user did before happens before what the
+// next one does. Programs keep things by that number.
+
+fn number_of(descriptor: c_int) -> u64 {
+    0xc000_0000 | (descriptor as u64 & 0xff_ffff)
+}
+
+/// A descriptor is about to be closed.
+fn gives_number(descriptor: c_int) {
+    if is_on() && enter(thread::current()) {
+        put3(head(op::SYNC_RELEASE, 0, 0), number_of(descriptor), 0);
+    }
+}
+
+/// A descriptor was made.
+fn takes_number(descriptor: c_int) {
+    if is_on() && enter(thread::current()) {
+        put3(head(op::SYNC_ACQUIRE, 0, 0), number_of(descriptor), 0);
+    }
+}
+
+/// The same in a call.
+fn accepted(descriptor: c_int) {
+    if descriptor >= 0 {
+        set_object(descriptor, SOCKETS);
+        put3(head(op::SYNC_ACQUIRE, 0, call_pc()), number_of(descriptor), 0);
+        takes(descriptor);
+    }
+}
+
 fn gives(descriptor: c_int) {
     put3(head(op::SYNC_RELEASE, 0, call_pc()), object(descriptor), 0);
 }
@@ -250,8 +280,8 @@ calls! {
     sendto stack (fd: c_int, from: Pointer, n: usize, f: c_int, a: Pointer, l: c_uint) -> isize;
         { reads(from, n); gives(fd) }; |_r| ();
     sendmsg "rcx" (fd: c_int, m: Pointer, f: c_int) -> isize; { message(m, isize::MAX, reads); gives(fd) }; |_r| ();
-    accept "rcx" (fd: c_int, a: Pointer, l: Pointer) -> c_int; (); |r| { set_object(*r, SOCKETS); takes(*r) };
-    accept4 "r8" (fd: c_int, a: Pointer, l: Pointer, f: c_int) -> c_int; (); |r| { set_object(*r, SOCKETS); takes(*r) };
+    accept "rcx" (fd: c_int, a: Pointer, l: Pointer) -> c_int; (); |r| accepted(*r);
+    accept4 "r8" (fd: c_int, a: Pointer, l: Pointer, f: c_int) -> c_int; (); |r| accepted(*r);
     connect "rcx" (fd: c_int, a: Pointer, l: c_uint) -> c_int; gives(fd); |_r| ();
     poll "rcx" (f: Pointer, n: c_ulong, t: c_int) -> c_int; may_write(f, n as usize * 8); |_r| writes(f, n as usize * 8);
     ppoll "r8" (f: Pointer, n: c_ulong, t: Pointer, s: Pointer) -> c_int; may_write(f, n as usize * 8); |_r| writes(f, n as usize * 8);
@@ -354,7 +384,7 @@ unsafe fn text_length(text: Pointer) -> usize {
 }
 
 macro_rules! descriptors {
-    ($($name:ident($($argument:ident: $type:ty),*) |$answer:ident| $after:expr;)*) => {$(
+    ($($name:ident($($argument:ident: $type:ty),*) $before:expr; |$answer:ident| $after:expr;)*) => {$(
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
             // Which descriptor is what is guarded by the token. Where threads run freely it has to be taken.
@@ -362,6 +392,7 @@ macro_rules! descriptors {
                 if crate::free::is_free() && is_on() {
                     enter(thread::current());
                 }
+                $before;
                 let $answer = unsafe { real!($name, fn($($type),*) -> c_int)($($argument),*) };
                 if is_on() && $answer >= 0 {
                     $after;
@@ -377,18 +408,20 @@ fn pair(descriptors: *mut c_int) {
         *NEXT.get() += 1;
         set_object(*descriptors, *NEXT.get());
         set_object(*descriptors.add(1), *NEXT.get());
+        takes_number(*descriptors);
+        takes_number(*descriptors.add(1));
     }
 }
 
 descriptors! {
-    pipe(p: *mut c_int) |r| pair(p);
-    pipe2(p: *mut c_int, f: c_int) |r| pair(p);
-    socketpair(d: c_int, t: c_int, k: c_int, p: *mut c_int) |r| pair(p);
-    socket(d: c_int, t: c_int, k: c_int) |r| set_object(r, SOCKETS);
-    close(d: c_int) |r| set_object(d, 0);
-    dup(d: c_int) |r| set_object(r, object(d) as u32);
-    dup2(d: c_int, e: c_int) |r| set_object(r, object(d) as u32);
-    dup3(d: c_int, e: c_int, f: c_int) |r| set_object(r, object(d) as u32);
+    pipe(p: *mut c_int) (); |r| pair(p);
+    pipe2(p: *mut c_int, f: c_int) (); |r| pair(p);
+    socketpair(d: c_int, t: c_int, k: c_int, p: *mut c_int) (); |r| pair(p);
+    socket(d: c_int, t: c_int, k: c_int) (); |r| { set_object(r, SOCKETS); takes_number(r) };
+    close(d: c_int) gives_number(d); |r| set_object(d, 0);
+    dup(d: c_int) (); |r| { set_object(r, object(d) as u32); takes_number(r) };
+    dup2(d: c_int, e: c_int) gives_number(e); |r| { set_object(r, object(d) as u32); takes_number(r) };
+    dup3(d: c_int, e: c_int, f: c_int) gives_number(e); |r| { set_object(r, object(d) as u32); takes_number(r) };
 }
 
 fn yield_turn(thread: *mut thread::Thread) -> bool {

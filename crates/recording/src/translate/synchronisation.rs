@@ -188,7 +188,8 @@ pub(super) fn sync_name(address: u64) -> String {
     match address {
         0..=0xff_ffff => format!("descriptor {}", address - 1),
         0x100_0000 => "sockets".to_owned(),
-        0x100_0001..=0xffff_ffff => format!("pipe {}", address - 0x100_0001),
+        0xc000_0000..=0xffff_ffff => format!("number {} of descriptors", address & 0xff_ffff),
+        0x100_0001..=0xbfff_ffff => format!("pipe {}", address - 0x100_0001),
         address => format!("synchronisation at {address:#x}"),
     }
 }

@@ -45,6 +45,12 @@ fn mutexes_signals_and_descriptors() {
     is_free_of_races("clang", &["-O2"], "posix.c", "96\n", 16..21);
 }
 
+/// Found what servers keep for a connection to race with what they keep for the next one with its number.
+#[test]
+fn numbers_of_descriptors() {
+    is_free_of_races("gcc", &["-O1"], "numbers.c", "120\n", 1..11);
+}
+
 /// Found initialisation of libraries to be ordered by a lock that nobody sees.
 #[test]
 fn libraries_that_come_and_go() {
