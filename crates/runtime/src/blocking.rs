@@ -384,7 +384,7 @@ unsafe fn text_length(text: Pointer) -> usize {
 }
 
 macro_rules! descriptors {
-    ($($name:ident($($argument:ident: $type:ty),*) $before:expr; |$answer:ident| $after:expr;)*) => {$(
+    ($($name:ident($($argument:ident: $type:ty),*) $before:block |$answer:ident| $after:expr;)*) => {$(
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
             // Which descriptor is what is guarded by the token. Where threads run freely it has to be taken.
@@ -392,7 +392,7 @@ macro_rules! descriptors {
                 if crate::free::is_free() && is_on() {
                     enter(thread::current());
                 }
-                $before;
+                $before
                 let $answer = unsafe { real!($name, fn($($type),*) -> c_int)($($argument),*) };
                 if is_on() && $answer >= 0 {
                     $after;
@@ -414,14 +414,14 @@ fn pair(descriptors: *mut c_int) {
 }
 
 descriptors! {
-    pipe(p: *mut c_int) (); |r| pair(p);
-    pipe2(p: *mut c_int, f: c_int) (); |r| pair(p);
-    socketpair(d: c_int, t: c_int, k: c_int, p: *mut c_int) (); |r| pair(p);
-    socket(d: c_int, t: c_int, k: c_int) (); |r| { set_object(r, SOCKETS); takes_number(r) };
-    close(d: c_int) gives_number(d); |r| set_object(d, 0);
-    dup(d: c_int) (); |r| { set_object(r, object(d) as u32); takes_number(r) };
-    dup2(d: c_int, e: c_int) gives_number(e); |r| { set_object(r, object(d) as u32); takes_number(r) };
-    dup3(d: c_int, e: c_int, f: c_int) gives_number(e); |r| { set_object(r, object(d) as u32); takes_number(r) };
+    pipe(p: *mut c_int) {} |r| pair(p);
+    pipe2(p: *mut c_int, f: c_int) {} |r| pair(p);
+    socketpair(d: c_int, t: c_int, k: c_int, p: *mut c_int) {} |r| pair(p);
+    socket(d: c_int, t: c_int, k: c_int) {} |r| { set_object(r, SOCKETS); takes_number(r) };
+    close(d: c_int) { gives_number(d) } |r| set_object(d, 0);
+    dup(d: c_int) {} |r| { set_object(r, object(d) as u32); takes_number(r) };
+    dup2(d: c_int, e: c_int) { gives_number(e) } |r| { set_object(r, object(d) as u32); takes_number(r) };
+    dup3(d: c_int, e: c_int, f: c_int) { gives_number(e) } |r| { set_object(r, object(d) as u32); takes_number(r) };
 }
 
 fn yield_turn(thread: *mut thread::Thread) -> bool {
