@@ -2,7 +2,7 @@
 
 use crate::free;
 use crate::record::{flush, page, put_range, put_range_before_write, put1, put3, put4};
-use crate::thread::{self, DEEPEST, Thread};
+use crate::thread::{self, Thread};
 use crate::token::{self, HOLDER};
 use crate::wire::{head, op};
 use core::sync::atomic::Ordering::Relaxed;
@@ -239,18 +239,7 @@ unsafe extern "C" fn enter_function(pc: usize, stack: usize) {
         return;
     }
     flush();
-    let thread = unsafe { &mut *thread };
-    let frames = unsafe { &mut *thread.frames };
-    // Frames that lie below this one were left without a word, by longjmp.
-    while thread.depth > 0 && frames[thread.depth.min(DEEPEST) - 1] <= stack {
-        thread.depth = thread.depth.min(DEEPEST) - 1;
-        put1(head(op::LEAVE, 0, 0));
-    }
-    if thread.depth < DEEPEST {
-        frames[thread.depth] = stack;
-        put1(head(op::ENTER, 0, pc));
-    }
-    thread.depth += 1;
+    unsafe { thread::enter_frame(thread, pc, stack, put1) };
 }
 
 #[unsafe(no_mangle)]
@@ -260,11 +249,5 @@ pub unsafe extern "C" fn __tsan_func_exit() {
         return;
     }
     flush();
-    let thread = unsafe { &mut *thread };
-    if thread.depth > 0 {
-        thread.depth -= 1;
-        if thread.depth < DEEPEST {
-            put1(head(op::LEAVE, 0, 0));
-        }
-    }
+    unsafe { thread::leave_frame(thread, put1) };
 }

@@ -1,7 +1,7 @@
 //! Threads that run freely: at the same time, as without us.
 //!
-//! What synchronises, allocates, copies or blocks still takes the token, for as long as it lasts, so its order is exact.
-//! Accesses do not: each thread puts them into memory of its own, with the time. One that was announced at a time has
+//! What synchronises, allocates or blocks still takes the token, for as long as it lasts, so its order is exact. Accesses and
+//! copies do not: each thread puts them into memory of its own, with the time. One that was announced at a time has
 //! happened before the time of the thread's next record. Where the times of two do not overlap, their order is known, and so
 //! are their values; where they do, the tool knows that it does not know.
 //!
@@ -12,7 +12,7 @@ use crate::c;
 use crate::memory::futex_wait;
 use crate::record::{self, header, put3};
 use crate::signals;
-use crate::thread::{self, DEEPEST, State, Thread, inside};
+use crate::thread::{self, State, Thread, inside};
 use crate::token::{self, is_on};
 use crate::wire::{OWN_CHUNK, OWN_CHUNKS, OWN_SLACK, head, op};
 use core::arch::asm;
@@ -221,36 +221,26 @@ pub unsafe fn enter_function(thread: *mut Thread, pc: usize, stack: usize) {
     if !counts(thread) {
         return;
     }
-    let this = unsafe { &mut *thread };
-    this.own.flush();
-    let frames = unsafe { &mut *this.frames };
-    // Frames that lie below this one were left without a word, by longjmp.
-    while this.depth > 0 && frames[this.depth.min(DEEPEST) - 1] <= stack {
-        this.depth = this.depth.min(DEEPEST) - 1;
-        if this.own.next >= this.own.limit && !more(thread) {
-            return;
-        }
-        unsafe { this.own.put1(head(op::LEAVE, 0, 0)) };
+    unsafe {
+        (*thread).own.flush();
+        thread::enter_frame(thread, pc, stack, |record| put_call(thread, record));
     }
-    if this.depth < DEEPEST {
-        frames[this.depth] = stack;
-        unsafe { this.own.put1(head(op::ENTER, 0, pc)) };
-    }
-    this.depth += 1;
 }
 
 pub unsafe fn leave_function(thread: *mut Thread) {
     if !counts(thread) {
         return;
     }
-    let this = unsafe { &mut *thread };
-    // What was written may be gone with the frame.
-    this.own.flush();
-    if this.depth > 0 {
-        this.depth -= 1;
-        if this.depth < DEEPEST {
-            unsafe { this.own.put1(head(op::LEAVE, 0, 0)) };
-        }
+    unsafe {
+        // What was written may be gone with the frame.
+        (*thread).own.flush();
+        thread::leave_frame(thread, |record| put_call(thread, record));
+    }
+}
+
+fn put_call(thread: *mut Thread, record: u64) {
+    if has_room(thread) {
+        unsafe { (*thread).own.put1(record) };
     }
 }
 

@@ -121,18 +121,17 @@ pub unsafe extern "C" fn fork() -> c_int {
         return really();
     }
     // No other thread may be inside the runtime at this moment; the lock of the scheduler says so.
-    let fork = || {
-        inside(thread, || {
-            token::SCHEDULER.lock();
-            let child = really();
-            if child == 0 {
-                in_child();
-            }
-            token::SCHEDULER.unlock();
-            child
-        })
-    };
-    crate::free::leaving(fork)
+    let child = inside(thread, || {
+        token::SCHEDULER.lock();
+        let child = really();
+        if child == 0 {
+            in_child();
+        }
+        token::SCHEDULER.unlock();
+        child
+    });
+    unsafe { crate::free::leave() };
+    child
 }
 
 /// A child that shares our memory would go through our records: make it a real one.

@@ -1,6 +1,7 @@
 //! What the runtime knows about a thread, and how a thread finds it.
 
 use crate::memory::{Global, map};
+use crate::wire::{head, op};
 use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
 
@@ -20,7 +21,7 @@ global_asm!(
 const MOST: usize = 1 << 16;
 
 /// Frames of the shadow stack that are told apart; deeper ones are not recorded.
-pub const DEEPEST: usize = 4096;
+const DEEPEST: usize = 4096;
 
 /// What a thread does, as the scheduler sees it.
 #[repr(u32)]
@@ -182,6 +183,34 @@ impl Thread {
     /// What threads that join this one wait for.
     pub fn end_key(&self) -> usize {
         0x1000_0000_0000_0000 + self.number as usize
+    }
+}
+
+/// The thread enters a function: the records of that go to `put`.
+#[inline(always)]
+pub unsafe fn enter_frame(thread: *mut Thread, pc: usize, stack: usize, put: impl Fn(u64)) {
+    let (depth, frames) = unsafe { (&mut (*thread).depth, &mut *(*thread).frames) };
+    // Frames that lie below this one were left without a word, by longjmp.
+    while *depth > 0 && frames[(*depth).min(DEEPEST) - 1] <= stack {
+        *depth = (*depth).min(DEEPEST) - 1;
+        put(head(op::LEAVE, 0, 0));
+    }
+    if *depth < DEEPEST {
+        frames[*depth] = stack;
+        put(head(op::ENTER, 0, pc));
+    }
+    *depth += 1;
+}
+
+/// It returns from one.
+#[inline(always)]
+pub unsafe fn leave_frame(thread: *mut Thread, put: impl Fn(u64)) {
+    let depth = unsafe { &mut (*thread).depth };
+    if *depth > 0 {
+        *depth -= 1;
+        if *depth < DEEPEST {
+            put(head(op::LEAVE, 0, 0));
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! Where threads run freely, the ring has what they do one after the other, each turn with the time at which it began. Their
 //! accesses and calls are in chunks of their own, of which each thread fills one after the other; the ring says which.
-//! There a record of an access is complete when its last word, the time, is not zero. Its first word can be seen before
+//! There a record of an access is complete when its time, which is stored last, is not zero. Its first word can be seen before
 //! the time is taken: if there is none, whatever comes will be later than now.
 //!
 //! This file is compiled into both sides.

@@ -1,4 +1,7 @@
 //! What threads that run freely have announced, and what is known about memory.
+//!
+//! A record is read when it is complete, and its chunk given back when it was read to its end. Memory is taken for known only
+//! after a write that nobody disturbed, by a thread of which nothing was left out.
 
 use crate::hash::BuildWordHasher;
 use crate::ring::OwnChunks;
