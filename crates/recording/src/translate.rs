@@ -211,6 +211,7 @@ impl Translator {
             }
             op::ENTER => self.calls.enter(pc, &mut self.symbols),
             op::LEAVE => self.calls.leave(),
+            op::FIBER => self.calls.swap(a, b),
             op::STEP => self.calls.step(),
             op::SWITCH => self.switch(a, b),
             op::ATOMIC_READ | op::ATOMIC_WRITE | op::RMW => self.atomic(code, detail, pc, a, b, word(3)),

@@ -126,7 +126,7 @@ pub unsafe extern "C" fn range_read(address: usize, length: usize, pc: usize) {
     let thread = thread::current();
     if length > 0 && free::is_free() {
         free::range(thread, address, length, false, pc);
-    } else if length > 0 && token::enter(thread) {
+    } else if length > 0 && holder(thread, || ()) && token::enter(thread) {
         put_range(op::RANGE_READ, pc, address, length);
     }
 }
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn range_write(address: usize, length: usize, pc: usize) {
     let thread = thread::current();
     if length > 0 && free::is_free() {
         free::range(thread, address, length, true, pc);
-    } else if length > 0 && token::enter(thread) {
+    } else if length > 0 && holder(thread, || ()) && token::enter(thread) {
         put_range_before_write(pc, address, length);
     }
 }

@@ -6,11 +6,11 @@ use crate::c::Pointer;
 use crate::life::{__tsan_ignore_thread_begin, __tsan_ignore_thread_end};
 use crate::record::put3;
 use crate::stubs;
-use crate::thread;
-use crate::token::enter;
+use crate::thread::{self, inside};
+use crate::token::{self, enter};
 use crate::wire::{head, lock, op};
 use core::ffi::{c_int, c_long};
-use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 type Text = *const u8;
 
@@ -50,17 +50,36 @@ unsafe extern "C" fn heed(_file: Text, _line: c_int) {
 
 unsafe extern "C" fn nothing() {}
 
-// A barrier for tests, which orders nothing: as many threads as the low byte says wait for each other.
+// A barrier for tests, which orders nothing: as many threads as the low bits say wait for each other. It is a word of four
+// bytes with some versions of the header, and of eight with others.
 
-unsafe extern "C" fn barrier_init(barrier: &AtomicU64, count: u32) {
-    barrier.store(count as u64, SeqCst);
+const PARTIES: u32 = 10;
+
+fn generation(barrier: u32) -> u32 {
+    (barrier >> PARTIES) / (barrier & ((1 << PARTIES) - 1)).max(1)
 }
 
-unsafe extern "C" fn barrier_wait(barrier: &AtomicU64) {
-    let before = barrier.fetch_add(1 << 8, SeqCst);
-    let (count, arrived) = (before & 255, before >> 8);
-    let end = (arrived / count.max(1) + 1) * count;
-    while barrier.load(SeqCst) >> 8 < end {
+unsafe extern "C" fn barrier_init(barrier: &AtomicU32, count: u32) {
+    barrier.store(count, SeqCst);
+}
+
+unsafe extern "C" fn barrier_wait(barrier: &AtomicU32) {
+    let thread = thread::current();
+    let counts = enter(thread);
+    let arrival = barrier.fetch_add(1 << PARTIES, SeqCst);
+    let over = || generation(barrier.load(SeqCst)) != generation(arrival);
+    let key = barrier.as_ptr() as usize;
+    if counts {
+        inside(thread, || {
+            if over() {
+                token::wake(key, usize::MAX, 0);
+            }
+            while token::is_on() && !over() {
+                token::block(thread, key, None);
+            }
+        });
+    }
+    while !over() {
         unsafe { crate::blocking::sched_yield() };
     }
 }

@@ -94,6 +94,7 @@ pub unsafe extern "C" fn __tsan_init() {
     crate::patch::install_probes();
     tell_maps();
     crate::cancel::look_for_users();
+    expect_forks();
     token::start(first);
     put3(head(op::BEGIN, 0, 0), 0, 0);
     const REGISTER_MEMBARRIER: usize = 1 << 4;
@@ -106,30 +107,49 @@ pub unsafe extern "C" fn __tsan_init() {
     unsafe { crate::free::leave() };
 }
 
+// No other thread may be inside the runtime at the moment of a fork; the lock of the scheduler says so. Handlers of the
+// program run before and after that moment, and do what they like. Those that are registered first are called last before a
+// fork and first after it, and ours are.
+
+/// Set while the thread that forks holds the lock of the scheduler.
+static FORKING: AtomicBool = AtomicBool::new(false);
+
+unsafe extern "C" fn before_fork() {
+    let thread = thread::current();
+    if is_on() && !thread.is_null() && unsafe { (*thread).inside } == 0 {
+        unsafe { (*thread).inside += 1 };
+        token::SCHEDULER.lock();
+        FORKING.store(true, Relaxed);
+    }
+}
+
+unsafe extern "C" fn after_fork() {
+    if FORKING.swap(false, Relaxed) {
+        token::SCHEDULER.unlock();
+        unsafe { (*thread::current()).inside -= 1 };
+    }
+}
+
 /// The child of a fork has one thread and is not recorded.
-fn in_child() {
+unsafe extern "C" fn in_child() {
     ON.store(false, Relaxed);
     HOLDER.0.store(OFF, Relaxed);
+    unsafe { after_fork() };
+}
+
+type Handler = unsafe extern "C" fn();
+
+fn expect_forks() {
+    let register = real!(__register_atfork, fn(Handler, Handler, Handler, Pointer) -> c_int);
+    unsafe { register(before_fork, after_fork, in_child, core::ptr::null_mut()) };
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fork() -> c_int {
-    let thread = thread::current();
-    let counts = is_on() && enter(thread);
-    let really = || unsafe { real!(fork, fn() -> c_int)() };
-    if !counts {
-        return really();
+    if is_on() {
+        enter(thread::current());
     }
-    // No other thread may be inside the runtime at this moment; the lock of the scheduler says so.
-    let child = inside(thread, || {
-        token::SCHEDULER.lock();
-        let child = really();
-        if child == 0 {
-            in_child();
-        }
-        token::SCHEDULER.unlock();
-        child
-    });
+    let child = unsafe { real!(fork, fn() -> c_int)() };
     unsafe { crate::free::leave() };
     child
 }

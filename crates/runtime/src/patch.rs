@@ -230,12 +230,21 @@ fn stands_for(name: &'static [u8]) -> Option<&'static [u8]> {
     if let Some(original) = strip(name, b"__interceptor_") {
         return if strip(original, b"trampoline_").is_some() { None } else { Some(original) };
     }
-    // These are written in assembly and have no other name.
-    let exact: [&[u8]; 4] = [b"setjmp", b"_setjmp", b"sigsetjmp", b"__sigsetjmp"];
+    // These have no other name.
+    let exact: [&[u8]; 7] = [
+        b"setjmp",
+        b"_setjmp",
+        b"sigsetjmp",
+        b"__sigsetjmp",
+        b"RunningOnValgrind",
+        b"ValgrindSlowdown",
+        b"ThreadSanitizerQuery",
+    ];
     if exact.iter().any(|exact| same(exact, name)) {
         return Some(name);
     }
-    let ours: [&[u8]; 7] = [b"__tsan_", b"__sanitizer_unaligned_", b"__cxa_guard_", b"_Znw", b"_Zna", b"_Zdl", b"_Zda"];
+    let ours: [&[u8]; 9] =
+        [b"__tsan_", b"__sanitizer_", b"Annotate", b"WTFAnnotate", b"__cxa_guard_", b"_Znw", b"_Zna", b"_Zdl", b"_Zda"];
     ours.iter().any(|prefix| strip(name, prefix).is_some()).then_some(name)
 }
 

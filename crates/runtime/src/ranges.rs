@@ -16,7 +16,7 @@ use core::ffi::c_int;
 /// Whether events of such a function count for this thread right now, as a step. Our own copies go the same way.
 fn counts(pc: usize) -> bool {
     let thread = thread::current();
-    let recorded = token::is_on() && !thread.is_null() && unsafe { (*thread).inside } == 0;
+    let recorded = token::is_on() && !thread.is_null() && unsafe { (*thread).inside == 0 && (*thread).ignoring == 0 };
     let seen = recorded && !is_ours(pc) && !crate::probe::is_unseen(pc);
     seen && if free::is_free() { free::begin_ranges(thread, pc) } else { enter(thread) }
 }

@@ -7,6 +7,7 @@
 use crate::c::{self, number, system};
 use crate::free::is_free;
 use crate::memory::{Global, futex_wait, futex_wake, map};
+use crate::thread;
 use crate::token;
 use crate::wire::{self, CHUNK, Header, INLINE, OWN_CHUNKS, PAGE, SLACK, Segment, WITHOUT_CONTENTS, op};
 use core::sync::atomic::{AtomicU32, Ordering::*, compiler_fence};
@@ -200,6 +201,10 @@ pub fn put4(first: u64, a: u64, b: u64, c: u64) -> *mut u64 {
 
 /// A range that is read, or was written just now; with its contents if they are few.
 pub fn put_range(code: u8, pc: usize, address: usize, length: usize) {
+    // What a call that synchronises touches, while accesses are ignored.
+    if unsafe { (*thread::current()).ignoring } != 0 {
+        return;
+    }
     room();
     let page = page();
     let at = page.next;

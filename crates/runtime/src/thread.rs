@@ -23,6 +23,21 @@ const MOST: usize = 1 << 16;
 /// Frames of the shadow stack that are told apart; deeper ones are not recorded.
 const DEEPEST: usize = 4096;
 
+/// Stack pointers of frames.
+pub type Frames = [usize; DEEPEST];
+
+/// Room for frames.
+pub fn new_frames() -> *mut Frames {
+    map(size_of::<Frames>(), None).cast()
+}
+
+/// Gives it back.
+pub fn drop_frames(frames: *mut Frames) {
+    if !frames.is_null() {
+        unsafe { crate::c::system(crate::c::number::MUNMAP, [frames as usize, size_of::<Frames>(), 0, 0, 0, 0]) };
+    }
+}
+
 /// What a thread does, as the scheduler sees it.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,7 +83,7 @@ pub struct Thread {
     pub notified_by: u64,
     /// Steps done before it got the token last.
     pub steps: u64,
-    /// Depth of `__tsan_ignore_thread_begin`.
+    /// Depth of `__tsan_ignore_thread_begin`: its plain accesses do not count.
     pub ignoring: u32,
     /// How often its destructor of thread-specific data is still put off.
     pub put_off: u32,
@@ -99,7 +114,9 @@ pub struct Thread {
     /// Frames on the shadow stack.
     pub depth: usize,
     /// The stack pointer of each frame: what lies below a new frame has been left by `longjmp`.
-    pub frames: *mut [usize; DEEPEST],
+    pub frames: *mut Frames,
+    /// The fiber that it runs on; null as long as it knows none.
+    pub fiber: *mut crate::fibers::Fiber,
     /// Its accesses, if threads run freely.
     pub own: crate::free::Own,
     /// What an acquiring fence would acquire.
@@ -142,7 +159,7 @@ pub fn new() -> Option<*mut Thread> {
     let thread = by_number(number);
     unsafe {
         (*thread).number = number;
-        (*thread).frames = map(size_of::<[usize; DEEPEST]>(), None).cast();
+        (*thread).frames = new_frames();
     }
     Some(thread)
 }

@@ -20,7 +20,7 @@ pub const OFF: usize = 1;
 pub const TAKEN: usize = 2;
 /// Nobody holds the token. Not 0: that is what code in threads that we do not know takes itself for.
 pub const NOBODY: usize = 3;
-/// Added to the holder while it ignores events.
+/// Added to the holder while its accesses are to be ignored.
 pub const IGNORING: usize = 1 << 63;
 /// Added to the holder where threads run freely, so that accesses never take it for the thread that runs.
 pub const FREELY: usize = 1 << 62;
@@ -61,9 +61,9 @@ static LEAVING: AtomicU32 = AtomicU32::new(0);
 /// Numbers of notifies.
 static NOTIFIES: AtomicU64 = AtomicU64::new(0);
 
-/// Whether a thread holds the token, and its events count.
+/// Whether a thread holds the token.
 pub fn is_holder(thread: *mut Thread) -> bool {
-    HOLDER.0.load(Relaxed) & !FREELY == thread as usize
+    HOLDER.0.load(Relaxed) & !(IGNORING | FREELY) == thread as usize
 }
 
 fn lists() -> &'static mut Lists {
@@ -569,7 +569,7 @@ pub fn retire(thread: *mut Thread) {
     SCHEDULER.unlock();
 }
 
-/// A callback of a thread that does not hold the token. True if it holds the token now and its event counts.
+/// An access of a thread that does not hold the token. True if it holds the token now and its access counts.
 #[cold]
 #[inline(never)]
 pub fn not_holder(thread: *mut Thread) -> bool {
@@ -583,9 +583,21 @@ pub fn not_holder(thread: *mut Thread) -> bool {
     is_on() && unsafe { (*thread).ignoring == 0 }
 }
 
+/// An operation of a thread that does not hold the token, or whose accesses are ignored: what synchronises counts anyway.
+/// True if it holds the token now.
+#[cold]
+#[inline(never)]
+fn comes_in(thread: *mut Thread) -> bool {
+    if thread.is_null() || !is_on() || unsafe { (*thread).inside } != 0 {
+        return false;
+    }
+    thread::inside(thread, || regain(thread));
+    is_on()
+}
+
 /// Entry of an operation that is no plain access: a step of its own. False if its event does not count.
 pub fn enter(thread: *mut Thread) -> bool {
-    if HOLDER.0.load(Relaxed) != thread as usize && !not_holder(thread) {
+    if HOLDER.0.load(Relaxed) != thread as usize && !comes_in(thread) {
         return false;
     }
     if unsafe { (*thread).inside } != 0 {

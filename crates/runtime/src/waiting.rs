@@ -222,11 +222,18 @@ struct Barrier {
     address: usize,
     parties: u32,
     inside: u32,
+    /// Threads of generations that are complete which have not left yet.
+    leaving: u32,
     generation: u64,
 }
 
 /// Guarded by the token.
 static BARRIERS: Global<Vec<Barrier>> = Global::new(Vec::new());
+
+/// What those wait for who want to destroy a barrier.
+fn end_of(at: Pointer) -> usize {
+    at as usize + 1
+}
 
 fn barrier(address: usize) -> Option<&'static mut Barrier> {
     unsafe { (*BARRIERS.get()).iter_mut().find(|b| b.address == address) }
@@ -238,14 +245,23 @@ unsafe extern "C" fn barrier_init(at: Pointer, attributes: Pointer, parties: c_u
     if result == 0 && enter(thread) {
         let all = unsafe { &mut *BARRIERS.get() };
         all.retain(|b| b.address != at as usize);
-        all.push(Barrier { address: at as usize, parties, inside: 0, generation: 0 });
+        all.push(Barrier { address: at as usize, parties, inside: 0, leaving: 0, generation: 0 });
         record(op::BARRIER_NEW, pc, at, parties as u64);
     }
     result
 }
 
+/// It may be destroyed as soon as one thread has left; the C library waits for the others.
 unsafe extern "C" fn barrier_destroy(at: Pointer, pc: usize) -> c_int {
-    if enter(thread::current()) {
+    let thread = thread::current();
+    if enter(thread) {
+        inside(thread, || {
+            while is_on() && barrier(at as usize).is_some_and(|b| b.leaving > 0) {
+                block(thread, end_of(at), None);
+            }
+        });
+    }
+    if is_on() && enter(thread) {
         unsafe { (*BARRIERS.get()).retain(|b| b.address != at as usize) };
         record(op::BARRIER_NEW, pc, at, 0);
     }
@@ -263,11 +279,12 @@ unsafe extern "C" fn barrier_wait(at: Pointer, pc: usize) -> c_int {
     const SERIAL_THREAD: c_int = -1;
     inside(thread, || {
         record(op::BARRIER_ENTER, pc, at, 0);
-        let mut result = 0;
+        let (mut result, mut leaves) = (0, false);
         let Some(this) = barrier(at as usize) else { return 0 };
         this.inside += 1;
         if this.inside == this.parties {
             this.inside = 0;
+            this.leaving += this.parties - 1;
             this.generation += 1;
             wake(at as usize, usize::MAX, 0);
             result = SERIAL_THREAD;
@@ -276,10 +293,17 @@ unsafe extern "C" fn barrier_wait(at: Pointer, pc: usize) -> c_int {
             while is_on() && barrier(at as usize).is_some_and(|b| b.generation == generation) {
                 block(thread, at as usize, None);
             }
+            leaves = true;
         }
         if is_on() {
             step(thread);
             record(op::BARRIER_LEAVE, pc, at, 0);
+            if let Some(this) = barrier(at as usize).filter(|_| leaves) {
+                this.leaving = this.leaving.saturating_sub(1);
+                if this.leaving == 0 {
+                    wake(end_of(at), usize::MAX, 0);
+                }
+            }
         }
         result
     })

@@ -113,10 +113,10 @@ pub unsafe extern "C" fn watch(_: Pointer) -> Pointer {
             idle = 0;
             token::retry_locks();
         }
-        if holder <= NOBODY || holder & token::IGNORING != 0 {
+        if holder <= NOBODY {
             continue;
         }
-        let thread = (holder & !token::FREELY) as *mut Thread;
+        let thread = (holder & !(token::IGNORING | token::FREELY)) as *mut Thread;
         let place = unsafe { (&raw const (*crate::record::PAGE_STATE.get()).next).read_volatile() } as usize;
         if last != (holder, place) {
             last = (holder, place);

@@ -189,6 +189,8 @@ pub mod op {
     pub const HANDLED: u8 = 44;
     /// time, how many ranges; then of each its address and length (and 1 << 63 if it is written)
     pub const RANGES: u8 = 46;
+    /// fiber, fiber: the thread has left the one and goes on in the other
+    pub const FIBER: u8 = 47;
 }
 
 /// Detail of an atomic whose values are not known. Set by the tool.

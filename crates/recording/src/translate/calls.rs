@@ -25,6 +25,8 @@ pub struct Calls {
     /// How much of it has been written.
     written: (usize, usize, usize),
     threads: Vec<Thread>,
+    /// Where fibers are that do not run.
+    fibers: HashMap<u64, u32, BuildWordHasher>,
     /// The thread that runs.
     current: usize,
     /// Steps that it has done and that have not been added to its state: each was one event, in the call of the one before.
@@ -58,6 +60,7 @@ impl Calls {
             strings: Pool::default(),
             written: (0, 0, 1),
             threads: vec![Thread::default()],
+            fibers: HashMap::default(),
             current: 0,
             quiet: 0,
             settled: true,
@@ -130,6 +133,14 @@ impl Calls {
         let call = self.thread().call;
         self.settled = false;
         self.thread().call = self.nodes[call as usize].0;
+    }
+
+    /// It leaves one fiber and goes on in another.
+    pub fn swap(&mut self, from: u64, to: u64) {
+        let call = self.thread().call;
+        self.settled = false;
+        self.fibers.insert(from, call);
+        self.thread().call = self.fibers.get(&to).copied().unwrap_or(0);
     }
 
     fn frame(&mut self, pc: u64, symbols: &mut Symbols) -> u32 {

@@ -72,3 +72,42 @@ fn threads_that_are_cancelled_wherever_they_are() {
     is_free_of_races("clang", &["-O2"], "cancel.c", says, 16..21);
     is_free_of_races("g++", &["-O1"], "cancel.cpp", "5 destroyed, 1 caught\n", 1..11);
 }
+
+/// Found annotations in programs that carry ThreadSanitizer's runtime to be left to that runtime, which was never started, and
+/// locks to be lost, or waited for in vain, while accesses were ignored.
+#[test]
+fn what_programs_say_about_themselves() {
+    let says = "43 15 15 7 0\n";
+    is_free_of_races("gcc", &["-O1"], "annotated.c", says, 1..6);
+    is_free_of_races("gcc", &["-O1", "-static-libtsan"], "annotated.c", says, 6..8);
+    is_free_of_races("clang", &["-O2"], "annotated.c", says, 8..12);
+}
+
+/// Found handlers around a fork to wait for a lock that another thread held while all others were kept from running, and
+/// threads that left a barrier which was no longer there.
+#[test]
+fn handlers_around_forks_and_barriers_that_are_destroyed_at_once() {
+    is_free_of_races("gcc", &["-O1"], "forks.c", "120 4 4 4\n", 1..11);
+    is_free_of_races("clang", &["-O2"], "forks.c", "120 4 4 4\n", 11..16);
+}
+
+/// Found programs that say which fiber they run to die for the want of somebody to say it to.
+#[test]
+fn fibers_that_go_from_thread_to_thread() {
+    is_free_of_races("gcc", &["-O1"], "fibers.c", "4 1\n", 1..6);
+    is_free_of_races("clang", &["-O1"], "fibers.c", "4 1\n", 6..11);
+    let folder = Folder::new("zoo-racing-fibers");
+    compile("gcc", &["-g", "-w", "-O1", "-DRACE", "-fsanitize=thread"], &program("fibers.c"), &folder.path("program"));
+    let output = snag(&folder, &["run", "--seed", "3", "--quantum", "3", "--", "./program"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    // The calls that led to it, and none that a fiber has made.
+    assert!(text(&output).contains("data race on racy"), "{}", text(&output));
+    let calls = ["conflict", "first", "conflict", "second"];
+    let report = text(&output);
+    let mut rest = &*report;
+    for call in calls {
+        let at = rest.find(&format!("      {call} at ")).unwrap_or_else(|| panic!("no {call} in {}", text(&output)));
+        rest = &rest[at + 1..];
+    }
+    assert!(!text(&output).contains("travel at"), "{}", text(&output));
+}
