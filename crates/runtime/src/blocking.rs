@@ -5,11 +5,13 @@
 
 use crate::c::{self, Pointer, Timespec, number};
 use crate::cancel;
-use crate::memory::Global;
+use crate::descriptors::{accepted, brought, gives, gives_object, object_of, takes, takes_object};
+use crate::ready::{polled, selected, waited, watches};
 use crate::record::{put_range, put3};
+use crate::streams::takes_stream;
 use crate::thread::{self, inside};
 use crate::token::{acquire, enter, is_on, release, step, yield_now};
-use crate::wire::{head, op};
+use crate::wire::{SIGNALS, head, op};
 use crate::{real, stubs};
 use core::ffi::{c_int, c_long, c_uint, c_ulong};
 
@@ -76,79 +78,18 @@ fn around_with<R>(
 }
 
 /// Where the call was made from that the thread is in.
-fn call_pc() -> usize {
+pub fn call_pc() -> usize {
     unsafe { (*thread::current()).call_pc }
 }
 
-// What descriptors synchronise through: those of one pipe or pair through the same object, all sockets through one,
-// everything else through itself.
-
-const KNOWN: usize = 1 << 16;
-const SOCKETS: u32 = 1 << 24;
-
-/// Object of each descriptor; 0: itself. Guarded by the token.
-static OBJECTS: Global<[u32; KNOWN]> = Global::new([0; KNOWN]);
-static NEXT: Global<u32> = Global::new(SOCKETS + 1);
-
-fn set_object(descriptor: c_int, object: u32) {
-    if let Some(slot) = unsafe { (&mut *OBJECTS.get()).get_mut(descriptor as usize) } {
-        *slot = object;
-    }
-}
-
-fn object(descriptor: c_int) -> u64 {
-    match unsafe { (&*OBJECTS.get()).get(descriptor as usize) } {
-        Some(&object) if object != 0 => object as u64,
-        _ => descriptor as u32 as u64 + 1,
-    }
-}
-
-// The number of a descriptor is given to another only after it was closed: what its user did before happens before what the
-// next one does. Programs keep things by that number.
-
-fn number_of(descriptor: c_int) -> u64 {
-    0xc000_0000 | (descriptor as u64 & 0xff_ffff)
-}
-
-/// A descriptor is about to be closed.
-fn gives_number(descriptor: c_int) {
-    if is_on() && enter(thread::current()) {
-        put3(head(op::SYNC_RELEASE, 0, 0), number_of(descriptor), 0);
-    }
-}
-
-/// A descriptor was made.
-fn takes_number(descriptor: c_int) {
-    if is_on() && enter(thread::current()) {
-        put3(head(op::SYNC_ACQUIRE, 0, 0), number_of(descriptor), 0);
-    }
-}
-
-/// The same in a call.
-fn accepted(descriptor: c_int) {
-    if descriptor >= 0 {
-        set_object(descriptor, SOCKETS);
-        put3(head(op::SYNC_ACQUIRE, 0, call_pc()), number_of(descriptor), 0);
-        takes(descriptor);
-    }
-}
-
-fn gives(descriptor: c_int) {
-    put3(head(op::SYNC_RELEASE, 0, call_pc()), object(descriptor), 0);
-}
-
-fn takes(descriptor: c_int) {
-    put3(head(op::SYNC_ACQUIRE, 0, call_pc()), object(descriptor), 0);
-}
-
-fn writes(at: Pointer, length: usize) {
+pub fn writes(at: Pointer, length: usize) {
     if length > 0 && !at.is_null() {
         put_range(op::RANGE_WRITE, call_pc(), at as usize, length);
     }
 }
 
 /// Announces what a call that is about to be made may write.
-fn may_write(at: Pointer, length: usize) {
+pub fn may_write(at: Pointer, length: usize) {
     if crate::free::is_free() && length > 0 && !at.is_null() {
         put3(head(op::MAY_TOUCH, 0, 0), at as u64, length as u64 | 1 << 63);
     }
@@ -160,7 +101,7 @@ fn may_read(at: Pointer, length: usize) {
     }
 }
 
-fn reads(at: Pointer, length: usize) {
+pub fn reads(at: Pointer, length: usize) {
     if length > 0 && !at.is_null() {
         put_range(op::RANGE_READ, call_pc(), at as usize, length);
         may_read(at, length);
@@ -237,6 +178,40 @@ fn message(message: Pointer, total: isize, each: fn(Pointer, usize)) {
     vector(pieces as Pointer, count as c_int, total, each);
 }
 
+/// Several of them, each with the length of what came.
+fn messages(all: Pointer, count: c_uint, each: fn(Pointer, isize)) {
+    const SIZE: usize = 64;
+    const LENGTH: usize = 56;
+    for i in 0..count as usize {
+        let at = all as usize + SIZE * i;
+        each(at as Pointer, unsafe { *((at + LENGTH) as *const u32) } as isize);
+    }
+}
+
+/// A child has ended, and this is how.
+fn ended(status: Pointer, child: c_int) {
+    if child > 0 {
+        takes_object(SIGNALS);
+        writes(status, 4);
+    }
+}
+
+// Message queues and semaphores of System V.
+
+const UNLOCK: c_int = 8;
+
+fn queue(id: c_int) -> u64 {
+    object_of([u64::MAX, 1, id as u64, 0]) as u64
+}
+
+fn set(id: c_int) -> u64 {
+    object_of([u64::MAX, 2, id as u64, 0]) as u64
+}
+
+fn any_operation(operations: Pointer, count: usize, is: fn(i16) -> bool) -> bool {
+    (0..count).any(|i| is(unsafe { *(operations as *const i16).add(3 * i + 1) }))
+}
+
 /// Sets of descriptors below `limit`, which the kernel has written.
 fn sets(limit: c_int, answer: c_int, sets: [Pointer; 3], each: fn(Pointer, usize)) {
     if answer >= 0 {
@@ -259,7 +234,21 @@ calls! {
     recv "r8" (fd: c_int, to: Pointer, n: usize, f: c_int) -> isize; may_write(to, n); |r| { takes(fd); writes(to, length(*r)) };
     recvfrom stack (fd: c_int, to: Pointer, n: usize, f: c_int, a: Pointer, l: Pointer) -> isize; may_write(to, n);
         |r| { takes(fd); writes(to, length(*r)) };
-    recvmsg "rcx" (fd: c_int, m: Pointer, f: c_int) -> isize; message(m, isize::MAX, may_write); |r| { takes(fd); message(m, *r, writes) };
+    recvmsg "rcx" (fd: c_int, m: Pointer, f: c_int) -> isize; message(m, isize::MAX, may_write); |r| { takes(fd); message(m, *r, writes); if *r >= 0 { brought(m) } };
+    recvmmsg "r9" (fd: c_int, m: Pointer, n: c_uint, f: c_int, t: Pointer) -> c_int; messages(m, n, |m, _| message(m, isize::MAX, may_write));
+        |r| { takes(fd); messages(m, (*r).max(0) as c_uint, |m, length| { message(m, length, writes); brought(m) }) };
+    sendmmsg "r8" (fd: c_int, m: Pointer, n: c_uint, f: c_int) -> c_int; { messages(m, n, |m, _| message(m, isize::MAX, reads)); gives(fd) }; |_r| ();
+    sendfile "r8" (to: c_int, from: c_int, at: Pointer, n: usize) -> isize; gives(to); |_r| takes(from);
+    sendfile64 "r8" (to: c_int, from: c_int, at: Pointer, n: usize) -> isize; gives(to); |_r| takes(from);
+    splice stack (from: c_int, a: Pointer, to: c_int, b: Pointer, n: usize, f: c_uint) -> isize; gives(to); |_r| takes(from);
+    eventfd_read "rdx" (fd: c_int, to: Pointer) -> c_int; may_write(to, 8); |r| if *r == 0 { takes(fd); writes(to, 8) };
+    eventfd_write "rdx" (fd: c_int, n: u64) -> c_int; gives(fd); |_r| ();
+    mq_send "r8" (q: c_int, from: Pointer, n: usize, k: c_uint) -> c_int; { reads(from, n); gives(q) }; |_r| ();
+    mq_timedsend "r9" (q: c_int, from: Pointer, n: usize, k: c_uint, t: Pointer) -> c_int; { reads(from, n); gives(q) }; |_r| ();
+    mq_receive "r8" (q: c_int, to: Pointer, n: usize, k: Pointer) -> isize; { may_write(to, n); may_write(k, 4) };
+        |r| if *r >= 0 { takes(q); writes(to, length(*r)); writes(k, 4) };
+    mq_timedreceive "r9" (q: c_int, to: Pointer, n: usize, k: Pointer, t: Pointer) -> isize; { may_write(to, n); may_write(k, 4) };
+        |r| if *r >= 0 { takes(q); writes(to, length(*r)); writes(k, 4) };
     __recv_chk "r9" (fd: c_int, to: Pointer, n: usize, m: usize, f: c_int) -> isize; may_write(to, n);
         |r| { takes(fd); writes(to, length(*r)) };
     __pread_chk "r9" (fd: c_int, to: Pointer, n: usize, at: i64, m: usize) -> isize; may_write(to, n);
@@ -283,43 +272,46 @@ calls! {
     accept "rcx" (fd: c_int, a: Pointer, l: Pointer) -> c_int; (); |r| accepted(*r);
     accept4 "r8" (fd: c_int, a: Pointer, l: Pointer, f: c_int) -> c_int; (); |r| accepted(*r);
     connect "rcx" (fd: c_int, a: Pointer, l: c_uint) -> c_int; gives(fd); |_r| ();
-    poll "rcx" (f: Pointer, n: c_ulong, t: c_int) -> c_int; may_write(f, n as usize * 8); |_r| writes(f, n as usize * 8);
-    ppoll "r8" (f: Pointer, n: c_ulong, t: Pointer, s: Pointer) -> c_int; may_write(f, n as usize * 8); |_r| writes(f, n as usize * 8);
-    __poll_chk "r8" (f: Pointer, n: c_ulong, t: c_int, m: usize) -> c_int; may_write(f, n as usize * 8); |_r| writes(f, n as usize * 8);
-    select "r9" (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer) -> c_int; sets(n, 0, [r, w, e], may_write); |a| sets(n, *a, [r, w, e], writes);
+    poll "rcx" (f: Pointer, n: c_ulong, t: c_int) -> c_int; may_write(f, n as usize * 8); |r| { writes(f, n as usize * 8); polled(f, n as usize, *r) };
+    ppoll "r8" (f: Pointer, n: c_ulong, t: Pointer, s: Pointer) -> c_int; may_write(f, n as usize * 8); |r| { writes(f, n as usize * 8); polled(f, n as usize, *r) };
+    __poll_chk "r8" (f: Pointer, n: c_ulong, t: c_int, m: usize) -> c_int; may_write(f, n as usize * 8); |r| { writes(f, n as usize * 8); polled(f, n as usize, *r) };
+    select "r9" (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer) -> c_int; sets(n, 0, [r, w, e], may_write); |a| { sets(n, *a, [r, w, e], writes); selected(n, *a, [r, e]) };
     pselect stack (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer, s: Pointer) -> c_int; sets(n, 0, [r, w, e], may_write);
-        |a| sets(n, *a, [r, w, e], writes);
+        |a| { sets(n, *a, [r, w, e], writes); selected(n, *a, [r, e]) };
     epoll_wait "r8" (fd: c_int, to: Pointer, n: c_int, t: c_int) -> c_int; may_write(to, 12 * n.max(0) as usize);
-        |r| { takes(fd); writes(to, 12 * (*r).max(0) as usize) };
+        |r| { takes(fd); writes(to, 12 * (*r).max(0) as usize); waited(fd, to, *r) };
     epoll_pwait "r9" (fd: c_int, to: Pointer, n: c_int, t: c_int, s: Pointer) -> c_int; may_write(to, 12 * n.max(0) as usize);
-        |r| { takes(fd); writes(to, 12 * (*r).max(0) as usize) };
+        |r| { takes(fd); writes(to, 12 * (*r).max(0) as usize); waited(fd, to, *r) };
+    epoll_pwait2 "r9" (fd: c_int, to: Pointer, n: c_int, t: Pointer, s: Pointer) -> c_int; may_write(to, 12 * n.max(0) as usize);
+        |r| { takes(fd); writes(to, 12 * (*r).max(0) as usize); waited(fd, to, *r) };
     nanosleep "rdx" (t: *const Timespec, l: Pointer) -> c_int; (); |_r| ();
     usleep "rsi" (t: c_uint) -> c_int; (); |_r| ();
     sleep "rsi" (t: c_uint) -> c_uint; (); |_r| ();
-    wait "rsi" (s: Pointer) -> c_int; may_write(s, 4); |_r| writes(s, 4);
-    waitpid "rcx" (p: c_int, s: Pointer, f: c_int) -> c_int; may_write(s, 4); |_r| writes(s, 4);
-    wait3 "rcx" (s: Pointer, f: c_int, u: Pointer) -> c_int; may_write(s, 4); |_r| writes(s, 4);
-    wait4 "r8" (p: c_int, s: Pointer, f: c_int, u: Pointer) -> c_int; may_write(s, 4); |_r| writes(s, 4);
-    waitid "r8" (k: c_int, i: c_uint, s: Pointer, f: c_int) -> c_int; (); |_r| ();
-    sigwaitinfo "rdx" (s: Pointer, i: Pointer) -> c_int; (); |_r| ();
-    sigtimedwait "rcx" (s: Pointer, i: Pointer, t: Pointer) -> c_int; (); |_r| ();
+    wait "rsi" (s: Pointer) -> c_int; may_write(s, 4); |r| ended(s, *r);
+    waitpid "rcx" (p: c_int, s: Pointer, f: c_int) -> c_int; may_write(s, 4); |r| ended(s, *r);
+    wait3 "rcx" (s: Pointer, f: c_int, u: Pointer) -> c_int; may_write(s, 4); |r| ended(s, *r);
+    wait4 "r8" (p: c_int, s: Pointer, f: c_int, u: Pointer) -> c_int; may_write(s, 4); |r| ended(s, *r);
+    waitid "r8" (k: c_int, i: c_uint, s: Pointer, f: c_int) -> c_int; (); |r| if *r == 0 { takes_object(SIGNALS) };
+    sigwaitinfo "rdx" (s: Pointer, i: Pointer) -> c_int; (); |r| if *r > 0 { takes_object(SIGNALS) };
+    sigtimedwait "rcx" (s: Pointer, i: Pointer, t: Pointer) -> c_int; (); |r| if *r > 0 { takes_object(SIGNALS) };
     sigsuspend "rsi" (s: Pointer) -> c_int; (); |_r| ();
     pause "rdi" () -> c_int; (); |_r| ();
     lockf "rcx" (fd: c_int, o: c_int, n: i64) -> c_int; (); |_r| ();
     fsync "rsi" (fd: c_int) -> c_int; (); |_r| ();
     fdatasync "rsi" (fd: c_int) -> c_int; (); |_r| ();
     fgets "rcx" (to: Pointer, n: c_int, f: Pointer) -> Pointer; may_write(to, n.max(0) as usize);
-        |r| if !r.is_null() { writes(to, unsafe { text_length(to) } + 1) };
+        |r| { takes_stream(f); if !r.is_null() { writes(to, unsafe { text_length(to) } + 1) } };
     __fgets_chk "r8" (to: Pointer, m: usize, n: c_int, f: Pointer) -> Pointer; may_write(to, n.max(0) as usize);
-        |r| if !r.is_null() { writes(to, unsafe { text_length(to) } + 1) };
+        |r| { takes_stream(f); if !r.is_null() { writes(to, unsafe { text_length(to) } + 1) } };
     __fread_chk "r9" (to: Pointer, m: usize, s: usize, n: usize, f: Pointer) -> usize; may_write(to, s.saturating_mul(n));
-        |r| writes(to, s.saturating_mul(*r));
-    fread "r8" (to: Pointer, s: usize, n: usize, f: Pointer) -> usize; may_write(to, s.saturating_mul(n)); |r| writes(to, s.saturating_mul(*r));
-    getline "rcx" (p: *mut Pointer, n: *mut usize, f: Pointer) -> isize; if crate::free::is_free() && !n.is_null() { unsafe { may_write(*p, *n) } }; |r| writes(unsafe { *p }, length(*r));
-    getc "rsi" (f: Pointer) -> c_int; (); |_r| ();
-    fgetc "rsi" (f: Pointer) -> c_int; (); |_r| ();
-    msgrcv "r9" (q: c_int, m: Pointer, n: usize, t: c_long, f: c_int) -> isize; (); |_r| ();
-    msgsnd "r8" (q: c_int, m: Pointer, n: usize, f: c_int) -> c_int; (); |_r| ();
+        |r| { takes_stream(f); writes(to, s.saturating_mul(*r)) };
+    fread "r8" (to: Pointer, s: usize, n: usize, f: Pointer) -> usize; may_write(to, s.saturating_mul(n)); |r| { takes_stream(f); writes(to, s.saturating_mul(*r)) };
+    getline "rcx" (p: *mut Pointer, n: *mut usize, f: Pointer) -> isize; if crate::free::is_free() && !n.is_null() { unsafe { may_write(*p, *n) } }; |r| { takes_stream(f); writes(unsafe { *p }, length(*r)) };
+    getc "rsi" (f: Pointer) -> c_int; (); |_r| takes_stream(f);
+    fgetc "rsi" (f: Pointer) -> c_int; (); |_r| takes_stream(f);
+    msgrcv "r9" (q: c_int, m: Pointer, n: usize, t: c_long, f: c_int) -> isize; may_write(m, 8 + n);
+        |r| if *r >= 0 { takes_object(queue(q)); writes(m, 8 + length(*r)) };
+    msgsnd "r8" (q: c_int, m: Pointer, n: usize, f: c_int) -> c_int; { reads(m, 8 + n); gives_object(queue(q)) }; |_r| ();
 }
 
 // These say that they were interrupted without errno.
@@ -357,6 +349,7 @@ unsafe extern "C" fn wait_for_signal(set: Pointer, signal: *mut c_int, pc: usize
         wait,
         |result| {
             if *result == 0 {
+                takes_object(SIGNALS);
                 writes(signal.cast(), 4);
             }
         },
@@ -368,11 +361,14 @@ stubs! { sigwait "rdx" wait_for_signal; }
 // These are no cancellation points, or take care of what they have begun.
 calls! {
     None;
-    epoll_ctl "r8" (fd: c_int, o: c_int, of: c_int, e: Pointer) -> c_int; gives(fd); |_r| ();
-    flock "rdx" (fd: c_int, o: c_int) -> c_int; (); |_r| ();
+    epoll_ctl "r8" (fd: c_int, o: c_int, of: c_int, e: Pointer) -> c_int; { watches(fd, o, of, e); gives(fd) }; |_r| ();
+    flock "rdx" (fd: c_int, o: c_int) -> c_int; if o & UNLOCK != 0 { gives(fd) }; |r| if *r == 0 && o & UNLOCK == 0 { takes(fd) };
     system "rsi" (t: Pointer) -> c_int; (); |_r| ();
     getaddrinfo "r8" (a: Pointer, b: Pointer, h: Pointer, r: Pointer) -> c_int; may_write(r, 8); |_r| writes(r, 8);
-    semop "rcx" (s: c_int, o: Pointer, n: usize) -> c_int; (); |_r| ();
+    semop "rcx" (s: c_int, o: Pointer, n: usize) -> c_int; if any_operation(o, n, |o| o > 0) { gives_object(set(s)) };
+        |r| if *r == 0 && any_operation(o, n, |o| o <= 0) { takes_object(set(s)) };
+    semtimedop "r8" (s: c_int, o: Pointer, n: usize, t: Pointer) -> c_int; if any_operation(o, n, |o| o > 0) { gives_object(set(s)) };
+        |r| if *r == 0 && any_operation(o, n, |o| o <= 0) { takes_object(set(s)) };
 }
 
 unsafe fn text_length(text: Pointer) -> usize {
@@ -381,47 +377,6 @@ unsafe fn text_length(text: Pointer) -> usize {
         length += 1;
     }
     length
-}
-
-macro_rules! descriptors {
-    ($($name:ident($($argument:ident: $type:ty),*) $before:block |$answer:ident| $after:expr;)*) => {$(
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
-            // Which descriptor is what is guarded by the token. Where threads run freely it has to be taken.
-            crate::free::leaving(|| {
-                if crate::free::is_free() && is_on() {
-                    enter(thread::current());
-                }
-                $before
-                let $answer = unsafe { real!($name, fn($($type),*) -> c_int)($($argument),*) };
-                if is_on() && $answer >= 0 {
-                    $after;
-                }
-                $answer
-            })
-        }
-    )*};
-}
-
-fn pair(descriptors: *mut c_int) {
-    unsafe {
-        *NEXT.get() += 1;
-        set_object(*descriptors, *NEXT.get());
-        set_object(*descriptors.add(1), *NEXT.get());
-        takes_number(*descriptors);
-        takes_number(*descriptors.add(1));
-    }
-}
-
-descriptors! {
-    pipe(p: *mut c_int) {} |r| pair(p);
-    pipe2(p: *mut c_int, f: c_int) {} |r| pair(p);
-    socketpair(d: c_int, t: c_int, k: c_int, p: *mut c_int) {} |r| pair(p);
-    socket(d: c_int, t: c_int, k: c_int) {} |r| { set_object(r, SOCKETS); takes_number(r) };
-    close(d: c_int) { gives_number(d) } |r| set_object(d, 0);
-    dup(d: c_int) {} |r| { set_object(r, object(d) as u32); takes_number(r) };
-    dup2(d: c_int, e: c_int) { gives_number(e) } |r| { set_object(r, object(d) as u32); takes_number(r) };
-    dup3(d: c_int, e: c_int, f: c_int) { gives_number(e) } |r| { set_object(r, object(d) as u32); takes_number(r) };
 }
 
 fn yield_turn(thread: *mut thread::Thread) -> bool {

@@ -79,6 +79,7 @@ pub mod number {
     pub const TGKILL: i64 = 234;
     pub const OPENAT: i64 = 257;
     pub const MEMBARRIER: i64 = 324;
+    pub const STATX: i64 = 332;
 }
 
 /// A system call without errno: minus the error, or the result.

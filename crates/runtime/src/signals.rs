@@ -42,6 +42,7 @@ fn is_fault(signal: c_int) -> bool {
 pub fn call(signal: c_int, information: Pointer, context: Pointer) {
     let action = unsafe { (*ACTIONS.get())[signal as usize] };
     if action.handler > IGNORE {
+        crate::sent::handles();
         let handler: Handler = unsafe { core::mem::transmute(action.handler) };
         unsafe { handler(signal, information, context) };
     }

@@ -204,6 +204,16 @@ pub const BLOB_MAPS: u64 = 1;
 /// [`op::BLOB`]: the name of the current thread.
 pub const BLOB_THREAD_NAME: u64 = 2;
 
+// What [`op::SYNC_RELEASE`] and [`op::SYNC_ACQUIRE`] are about where it has no address: up to here descriptors, by number plus one;
+
+/// all sockets;
+pub const SOCKETS: u64 = 1 << 24;
+/// from there to here pipes, files, queues, semaphores of the kernel, as they come;
+/// signals, and processes that end;
+pub const SIGNALS: u64 = 0xbfff_ffff;
+/// numbers of descriptors.
+pub const NUMBERS: u64 = 0xc000_0000;
+
 /// Kinds of locks.
 pub mod lock {
     #![allow(missing_docs)]

@@ -183,13 +183,15 @@ impl Translator {
     }
 }
 
-/// What an address that synchronises is called; descriptors have small numbers.
+/// What an address that synchronises is called; what has none has a small number.
 pub(super) fn sync_name(address: u64) -> String {
+    const NUMBERS_END: u64 = wire::NUMBERS | 0xff_ffff;
     match address {
-        0..=0xff_ffff => format!("descriptor {}", address - 1),
-        0x100_0000 => "sockets".to_owned(),
-        0xc000_0000..=0xffff_ffff => format!("number {} of descriptors", address & 0xff_ffff),
-        0x100_0001..=0xbfff_ffff => format!("pipe {}", address - 0x100_0001),
+        ..wire::SOCKETS => format!("descriptor {}", address.wrapping_sub(1) as i32),
+        wire::SOCKETS => "sockets".to_owned(),
+        ..wire::SIGNALS => format!("pipe or file {}", address - wire::SOCKETS),
+        wire::SIGNALS => "signals".to_owned(),
+        wire::NUMBERS..=NUMBERS_END => format!("number {} of descriptors", address - wire::NUMBERS),
         address => format!("synchronisation at {address:#x}"),
     }
 }

@@ -78,6 +78,20 @@ fn cancellation_is_repeated() {
     }
 }
 
+/// Found numbers that depended on who was quicker, and files that were taken for others that are gone.
+#[test]
+fn descriptors_have_the_same_numbers_again() {
+    let folder = Folder::new("numbers");
+    let flags = ["-g", "-w", "-O1", "-fsanitize=thread"];
+    compile("gcc", &flags, &crate::sturdy::program("numbers.c"), &folder.path("program"));
+    for seed in ["1", "2", "3", "4"] {
+        let record = ["record", "-o", "run.snag", "--seed", seed, "--quantum", "3", "--", "./program", "repeatable"];
+        assert_eq!(snag(&folder, &record).status.code(), Some(0), "seed {seed}");
+        let repeated = snag(&folder, &["replay", "run.snag"]);
+        assert!(text(&repeated).contains("repeated: all"), "seed {seed}: {}", text(&repeated));
+    }
+}
+
 #[test]
 fn who_comes_first_in_a_race_can_be_seen_in_the_output() {
     let folder = Folder::new("many");

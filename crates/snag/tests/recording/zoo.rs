@@ -49,6 +49,15 @@ fn mutexes_signals_and_descriptors() {
 #[test]
 fn numbers_of_descriptors() {
     is_free_of_races("gcc", &["-O1"], "numbers.c", "120\n", 1..11);
+    is_free_of_races("clang", &["-O2"], "numbers.c", "120\n", 11..14);
+}
+
+/// Found all that was handed over by signals, timers, readiness without a read, the end of a pipe, streams, queues of the kernel,
+/// locks on files and the end of processes to race.
+#[test]
+fn what_only_the_kernel_hands_over() {
+    is_free_of_races("gcc", &["-O1"], "handed_over.c", "24 10\n", 1..9);
+    is_free_of_races("clang", &["-O2"], "handed_over.c", "24 10\n", 9..12);
 }
 
 /// Found initialisation of libraries to be ordered by a lock that nobody sees.

@@ -1,0 +1,93 @@
+//! Signals, timers and processes: who sends a signal, sets a timer or starts a process comes before who gets the signal, reads the
+//! timer, or learns that the process has ended.
+
+use crate::c::Pointer;
+use crate::descriptors::{begins, closing, gives, gives_object, takes_object};
+use crate::wire::SIGNALS;
+use crate::{real, stubs};
+use core::ffi::{c_int, c_uint};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Whether the program has sent anything: if not, a handler need not look.
+static SENT: AtomicBool = AtomicBool::new(false);
+
+/// Something is about to be sent. With the token.
+pub fn sends() {
+    SENT.store(true, Relaxed);
+    gives_object(SIGNALS);
+}
+
+/// A handler is about to run.
+pub fn handles() {
+    if SENT.load(Relaxed) {
+        crate::free::leaving(|| {
+            if begins(0) {
+                takes_object(SIGNALS);
+            }
+        });
+    }
+}
+
+/// Calls that send. They must not hold the token: the signal may come before they return.
+macro_rules! send {
+    ($($name:ident $register:literal ($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
+        const _: () = {
+            unsafe extern "C" fn recorded($($argument: $type,)* pc: usize) -> $result {
+                closing(pc, false, sends, || unsafe { real!($name, fn($($type),*) -> $result)($($argument),*) })
+            }
+            stubs! { $name $register recorded; }
+        };
+    )*};
+}
+
+send! {
+    kill "rdx" (p: c_int, s: c_int) -> c_int;
+    killpg "rdx" (p: c_int, s: c_int) -> c_int;
+    tgkill "rcx" (p: c_int, t: c_int, s: c_int) -> c_int;
+    pthread_kill "rdx" (t: usize, s: c_int) -> c_int;
+    sigqueue "rcx" (p: c_int, s: c_int, v: Pointer) -> c_int;
+    pthread_sigqueue "rcx" (t: usize, s: c_int, v: Pointer) -> c_int;
+    alarm "rsi" (t: c_uint) -> c_uint;
+    ualarm "rdx" (t: c_uint, i: c_uint) -> c_uint;
+    setitimer "rcx" (k: c_int, n: Pointer, o: Pointer) -> c_int;
+    timer_settime "r8" (t: Pointer, f: c_int, n: Pointer, o: Pointer) -> c_int;
+}
+
+unsafe extern "C" fn set_timer(descriptor: c_int, flags: c_int, new: Pointer, old: Pointer, pc: usize) -> c_int {
+    let really = real!(timerfd_settime, fn(c_int, c_int, Pointer, Pointer) -> c_int);
+    closing(pc, false, || gives(descriptor), || unsafe { really(descriptor, flags, new, old) })
+}
+
+stubs! { timerfd_settime "r8" set_timer; }
+
+type Spawn = unsafe extern "C" fn(Pointer, Pointer, Pointer, Pointer, Pointer, Pointer) -> c_int;
+
+fn spawn([a, b, c, d, e, f]: [Pointer; 6], really: Spawn) -> c_int {
+    closing(0, false, sends, || unsafe { really(a, b, c, d, e, f) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_spawn(
+    child: Pointer,
+    path: Pointer,
+    actions: Pointer,
+    attributes: Pointer,
+    arguments: Pointer,
+    environment: Pointer,
+) -> c_int {
+    let really = real!(posix_spawn, fn(Pointer, Pointer, Pointer, Pointer, Pointer, Pointer) -> c_int);
+    spawn([child, path, actions, attributes, arguments, environment], really)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_spawnp(
+    child: Pointer,
+    name: Pointer,
+    actions: Pointer,
+    attributes: Pointer,
+    arguments: Pointer,
+    environment: Pointer,
+) -> c_int {
+    let really = real!(posix_spawnp, fn(Pointer, Pointer, Pointer, Pointer, Pointer, Pointer) -> c_int);
+    spawn([child, name, actions, attributes, arguments, environment], really)
+}
