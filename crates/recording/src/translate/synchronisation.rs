@@ -185,11 +185,12 @@ impl Translator {
 
 /// What an address that synchronises is called; what has none has a small number.
 pub(super) fn sync_name(address: u64) -> String {
+    const THINGS: u64 = wire::SOCKETS + 1;
     const NUMBERS_END: u64 = wire::NUMBERS | 0xff_ffff;
     match address {
-        ..wire::SOCKETS => format!("descriptor {}", address.wrapping_sub(1) as i32),
+        ..wire::SOCKETS => format!("descriptor {}", address as i64 - 1),
         wire::SOCKETS => "sockets".to_owned(),
-        ..wire::SIGNALS => format!("pipe or file {}", address - wire::SOCKETS),
+        THINGS..wire::SIGNALS => format!("pipe or file {}", address - wire::SOCKETS),
         wire::SIGNALS => "signals".to_owned(),
         wire::NUMBERS..=NUMBERS_END => format!("number {} of descriptors", address - wire::NUMBERS),
         address => format!("synchronisation at {address:#x}"),
