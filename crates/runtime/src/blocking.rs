@@ -6,6 +6,7 @@
 use crate::c::{self, Pointer, Timespec, number};
 use crate::cancel;
 use crate::descriptors::{accepted, brought, gives, gives_object, object_of, takes, takes_object};
+use crate::heap::appeared;
 use crate::ready::{polled, selected, waited, watches};
 use crate::record::{put_range, put3};
 use crate::streams::takes_stream;
@@ -306,7 +307,6 @@ calls! {
     __fread_chk "r9" (to: Pointer, m: usize, s: usize, n: usize, f: Pointer) -> usize; may_write(to, s.saturating_mul(n));
         |r| { takes_stream(f); writes(to, s.saturating_mul(*r)) };
     fread "r8" (to: Pointer, s: usize, n: usize, f: Pointer) -> usize; may_write(to, s.saturating_mul(n)); |r| { takes_stream(f); writes(to, s.saturating_mul(*r)) };
-    getline "rcx" (p: *mut Pointer, n: *mut usize, f: Pointer) -> isize; if crate::free::is_free() && !n.is_null() { unsafe { may_write(*p, *n) } }; |r| { takes_stream(f); writes(unsafe { *p }, length(*r)) };
     getc "rsi" (f: Pointer) -> c_int; (); |_r| takes_stream(f);
     fgetc "rsi" (f: Pointer) -> c_int; (); |_r| takes_stream(f);
     msgrcv "r9" (q: c_int, m: Pointer, n: usize, t: c_long, f: c_int) -> isize; may_write(m, 8 + n);
@@ -322,6 +322,46 @@ calls! {
 calls! {
     Some(|result| *result == -1);
     thrd_sleep "rdx" (t: *const Timespec, l: Pointer) -> c_int; (); |_r| ();
+}
+
+/// The line may be in another block afterwards.
+unsafe extern "C" fn get_line(line: *mut Pointer, size: *mut usize, stream: Pointer, pc: usize) -> isize {
+    let really = || unsafe { real!(getline, fn(*mut Pointer, *mut usize, Pointer) -> isize)(line, size, stream) };
+    if line.is_null() || size.is_null() {
+        return really();
+    }
+    let (block, room) = unsafe { (*line, *size) };
+    let before = || {
+        if !block.is_null() {
+            may_write(block, room)
+        }
+    };
+    around_with(pc, Some(by_errno), before, really, |&got| {
+        takes_stream(stream);
+        let (now, room_now) = unsafe { (*line, *size) };
+        if (now, room_now) != (block, room) {
+            // That the other one was freed is not said: somebody else may have it by now.
+            appeared(now);
+        }
+        writes(now, if got < 0 { 0 } else { got as usize + 1 });
+        writes(line.cast(), 8);
+        writes(size.cast(), 8);
+    })
+}
+
+stubs! { getline "rcx" get_line; }
+
+/// The blocks of a list of addresses.
+fn listed(first: Pointer) {
+    let mut at = first;
+    while !at.is_null() {
+        appeared(at);
+        let words = at as *const Pointer;
+        unsafe {
+            appeared(*words.add(4));
+            at = *words.add(5);
+        }
+    }
 }
 
 /// The C library's would not return when it is interrupted.
@@ -364,7 +404,8 @@ calls! {
     epoll_ctl "r8" (fd: c_int, o: c_int, of: c_int, e: Pointer) -> c_int; { watches(fd, o, of, e); gives(fd) }; |_r| ();
     flock "rdx" (fd: c_int, o: c_int) -> c_int; if o & UNLOCK != 0 { gives(fd) }; |r| if *r == 0 && o & UNLOCK == 0 { takes(fd) };
     system "rsi" (t: Pointer) -> c_int; (); |_r| ();
-    getaddrinfo "r8" (a: Pointer, b: Pointer, h: Pointer, r: Pointer) -> c_int; may_write(r, 8); |_r| writes(r, 8);
+    getaddrinfo "r8" (a: Pointer, b: Pointer, h: Pointer, r: Pointer) -> c_int; may_write(r, 8);
+        |answer| if *answer == 0 { writes(r, 8); listed(unsafe { *(r as *const Pointer) }) };
     semop "rcx" (s: c_int, o: Pointer, n: usize) -> c_int; if any_operation(o, n, |o| o > 0) { gives_object(set(s)) };
         |r| if *r == 0 && any_operation(o, n, |o| o <= 0) { takes_object(set(s)) };
     semtimedop "r8" (s: c_int, o: Pointer, n: usize, t: Pointer) -> c_int; if any_operation(o, n, |o| o > 0) { gives_object(set(s)) };

@@ -1,5 +1,6 @@
 //! The heap: the real allocator, and which block was handed out when.
 
+use crate::blocking::call_pc;
 use crate::c::{
     self, __libc_calloc, __libc_free, __libc_malloc, __libc_memalign, __libc_realloc, ENOMEM, Pointer,
     malloc_usable_size,
@@ -40,6 +41,13 @@ fn hand_out(size: usize, pc: usize, take: impl FnOnce() -> Pointer) -> Pointer {
 /// glibc keeps before the block.
 fn is_mapped(block: Pointer) -> u64 {
     unsafe { (*(block as *const usize).sub(1) >> 1 & 1) as u64 }
+}
+
+/// A block that a call of the C library has made. In the call, with the token.
+pub fn appeared(block: Pointer) {
+    if !block.is_null() {
+        put3(head(op::ALLOC, is_mapped(block) as u8, call_pc()), block as u64, whole(block, 0));
+    }
 }
 
 pub unsafe extern "C" fn malloc_at(size: usize, pc: usize) -> Pointer {

@@ -60,6 +60,16 @@ fn what_only_the_kernel_hands_over() {
     is_free_of_races("clang", &["-O2"], "handed_over.c", "24 10\n", 9..12);
 }
 
+/// Found such blocks taken for what was freed there before.
+#[test]
+fn blocks_that_the_library_makes_are_not_freed_ones() {
+    let folder = Folder::new("library-blocks");
+    compile("gcc", &["-g", "-w", "-O1", "-fsanitize=thread"], &program("library_blocks.c"), &folder.path("program"));
+    let output = snag(&folder, &["record", "-o", "run.snag", "--", "./program"]);
+    assert_eq!(text(&output), "16\n");
+    assert!(!complaint(&output).contains("freed memory"), "{}", complaint(&output));
+}
+
 /// Found initialisation of libraries to be ordered by a lock that nobody sees.
 #[test]
 fn libraries_that_come_and_go() {
