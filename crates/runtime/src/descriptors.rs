@@ -269,6 +269,10 @@ unname! {
     renameat2 "r9" (d: c_int, p: *const c_char, e: c_int, q: *const c_char, f: c_uint) e, q;
 }
 
+unsafe extern "C" fn close_queue(queue: c_int, pc: usize) -> c_int {
+    closing(pc, false, || closes(queue), || unsafe { real!(mq_close, fn(c_int) -> c_int)(queue) })
+}
+
 unsafe extern "C" fn shut_down(descriptor: c_int, how: c_int, pc: usize) -> c_int {
     closing(pc, false, || gives(descriptor), || unsafe { real!(shutdown, fn(c_int, c_int) -> c_int)(descriptor, how) })
 }
@@ -324,6 +328,7 @@ make! {
     memfd_create "rdx" (t: Pointer, f: c_uint) |r| made(r);
     shm_open "rcx" (t: Pointer, f: c_int, m: c_uint) |r| made(r);
     mq_open "r8" (t: Pointer, f: c_int, m: usize, a: Pointer) |r| made(r);
+    __mq_open_2 "rdx" (t: Pointer, f: c_int) |r| made(r);
     posix_openpt "rsi" (f: c_int) |r| made(r);
     eventfd "rdx" (n: c_uint, f: c_int) |r| made_for(r, 0);
     epoll_create "rsi" (n: c_int) |r| made_for(r, 0);
@@ -391,6 +396,6 @@ unsafe extern "C" fn fcntl64_at(descriptor: c_int, command: c_int, argument: usi
 }
 
 stubs! {
-    close "rsi" close_at; shutdown "rdx" shut_down; dup2 "rdx" dup2_at; dup3 "rcx" dup3_at;
+    close "rsi" close_at; mq_close "rsi" close_queue; shutdown "rdx" shut_down; dup2 "rdx" dup2_at; dup3 "rcx" dup3_at;
     fcntl "rcx" fcntl_at; fcntl64 "rcx" fcntl64_at;
 }
