@@ -78,7 +78,7 @@ fn cancellation_is_repeated() {
     }
 }
 
-/// Found numbers that depended on who was quicker, and files that were taken for others that are gone.
+/// Found files that were taken for others that are gone.
 #[test]
 fn descriptors_have_the_same_numbers_again() {
     let folder = Folder::new("numbers");
