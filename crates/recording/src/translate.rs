@@ -136,7 +136,7 @@ impl Translator {
             location_cache: vec![(0, LocId::NONE); CACHE],
             near: Box::new([Near::NOWHERE; NEAR]),
             spots: Box::new([FoundSpot::NONE; SPOTS]),
-            runs: Runs { id: ThreadId(0), own: shadow::own(0) },
+            runs: Runs { id: ThreadId(0), own: shadow::Own::of(0) },
             turns: Vec::new(),
             data: HashSet::new(),
             new_data: Vec::new(),
@@ -293,7 +293,7 @@ impl Translator {
     fn switch(&mut self, a: u64, steps: u64) {
         self.current = a as u32 as usize;
         self.runs.id = self.thread(self.current);
-        self.runs.own = shadow::own(self.current);
+        self.runs.own = shadow::Own::of(self.current);
         self.calls.switch(self.current, steps);
         self.turns.push((a as u32, a >> 32 != 0, steps));
     }

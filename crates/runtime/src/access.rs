@@ -1,7 +1,9 @@
 //! The compiler's callbacks for plain accesses and function entry and exit: the hot path.
 
 use crate::free;
-use crate::record::{flush, page, put_range, put_range_before_write, put1, put3, put4};
+use crate::record::{
+    flush, flush_quickly, page, put_range, put_range_before_write, put1, put3_here, put4_here, room,
+};
 use crate::thread::{self, Thread};
 use crate::token::{self, HOLDER};
 use crate::wire::{head, op};
@@ -45,19 +47,6 @@ macro_rules! plain_stubs {
     )*};
 }
 
-/// The thread, if it holds the token after this and its event counts. Where threads run freely it does not.
-#[inline(always)]
-fn holder(thread: *mut Thread, freely: impl FnOnce()) -> bool {
-    if HOLDER.0.load(Relaxed) == thread as usize {
-        return true;
-    }
-    if free::is_free() {
-        freely();
-        return false;
-    }
-    token::not_holder(thread)
-}
-
 #[inline(always)]
 unsafe fn load<const LOG: u8>(address: usize) -> u64 {
     unsafe {
@@ -70,30 +59,57 @@ unsafe fn load<const LOG: u8>(address: usize) -> u64 {
     }
 }
 
+/// An access that needs nothing but its record is done here, in registers; whatever else there is to do is left to
+/// [`any_access`], before anything was done.
 #[inline(always)]
 unsafe fn access<const LOG: u8, const WRITES: bool>(address: usize, pc: usize) {
     let thread = thread::current();
-    if !holder(thread, || unsafe { free::access::<LOG, WRITES>(thread, address, pc) }) {
-        return;
+    let page = page();
+    let is_quick = HOLDER.0.load(Relaxed) == thread as usize && page.budget > 0 && page.next < page.limit;
+    if !is_quick || !flush_quickly() {
+        return unsafe { any_access::<LOG, WRITES>(address, pc) };
+    }
+    page.budget -= 1;
+    unsafe { put_access::<LOG, WRITES>(address, pc) };
+}
+
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn any_access<const LOG: u8, const WRITES: bool>(address: usize, pc: usize) {
+    let thread = thread::current();
+    if HOLDER.0.load(Relaxed) != thread as usize {
+        if free::is_free() {
+            return unsafe { free::access::<LOG, WRITES>(thread, address, pc) };
+        }
+        if !token::not_holder(thread) {
+            return;
+        }
     }
     flush();
     page().budget -= 1;
     if page().budget < 0 {
         token::preempt(thread, [head(op::STOPPED, LOG, pc), address as u64, (WRITES as u64) << 32 | 1 << LOG]);
     }
+    room();
+    unsafe { put_access::<LOG, WRITES>(address, pc) };
+}
+
+/// There is room for it.
+#[inline(always)]
+unsafe fn put_access<const LOG: u8, const WRITES: bool>(address: usize, pc: usize) {
     if !WRITES {
         unsafe {
             if LOG == 4 {
-                put4(head(op::READ, LOG, pc), address as u64, load::<3>(address), load::<3>(address + 8));
+                put4_here(head(op::READ, LOG, pc), address as u64, load::<3>(address), load::<3>(address + 8));
             } else {
-                put3(head(op::READ, LOG, pc), address as u64, load::<LOG>(address));
+                put3_here(head(op::READ, LOG, pc), address as u64, load::<LOG>(address));
             }
         }
         return;
     }
     let slot = match LOG {
-        4 => put4(head(op::WRITE, LOG, pc), address as u64, 0, 0),
-        _ => put3(head(op::WRITE, LOG, pc), address as u64, 0),
+        4 => put4_here(head(op::WRITE, LOG, pc), address as u64, 0, 0),
+        _ => put3_here(head(op::WRITE, LOG, pc), address as u64, 0),
     };
     let page = page();
     page.slot = slot;
@@ -235,19 +251,45 @@ pub unsafe extern "C" fn __tsan_func_entry() {
 
 unsafe extern "C" fn enter_function(pc: usize, stack: usize) {
     let thread = thread::current();
-    if !holder(thread, || unsafe { free::enter_function(thread, pc, stack) }) {
-        return;
+    if HOLDER.0.load(Relaxed) != thread as usize {
+        return unsafe { enter_without_token(pc, stack) };
     }
     flush();
     unsafe { thread::enter_frame(thread, pc, stack, put1) };
 }
 
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn enter_without_token(pc: usize, stack: usize) {
+    let thread = thread::current();
+    if free::is_free() {
+        return unsafe { free::enter_function(thread, pc, stack) };
+    }
+    if token::not_holder(thread) {
+        flush();
+        unsafe { thread::enter_frame(thread, pc, stack, put1) };
+    }
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __tsan_func_exit() {
     let thread = thread::current();
-    if !holder(thread, || unsafe { free::leave_function(thread) }) {
-        return;
+    if HOLDER.0.load(Relaxed) != thread as usize {
+        return unsafe { leave_without_token() };
     }
     flush();
     unsafe { thread::leave_frame(thread, put1) };
+}
+
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn leave_without_token() {
+    let thread = thread::current();
+    if free::is_free() {
+        return unsafe { free::leave_function(thread) };
+    }
+    if token::not_holder(thread) {
+        flush();
+        unsafe { thread::leave_frame(thread, put1) };
+    }
 }

@@ -150,8 +150,9 @@ fn exchange_chunk() {
     start_chunk();
 }
 
+/// Sees to it that there is room for a record.
 #[inline(always)]
-fn room() {
+pub fn room() {
     if page().next >= page().limit {
         hand_over();
     }
@@ -171,6 +172,12 @@ pub fn put1(first: u64) {
 #[inline(always)]
 pub fn put3(first: u64, a: u64, b: u64) -> *mut u64 {
     room();
+    put3_here(first, a, b)
+}
+
+/// The same where there is room.
+#[inline(always)]
+pub fn put3_here(first: u64, a: u64, b: u64) -> *mut u64 {
     let page = page();
     let at = page.next;
     unsafe {
@@ -186,6 +193,12 @@ pub fn put3(first: u64, a: u64, b: u64) -> *mut u64 {
 #[inline(always)]
 pub fn put4(first: u64, a: u64, b: u64, c: u64) -> *mut u64 {
     room();
+    put4_here(first, a, b, c)
+}
+
+/// The same where there is room.
+#[inline(always)]
+pub fn put4_here(first: u64, a: u64, b: u64, c: u64) -> *mut u64 {
     let page = page();
     let at = page.next;
     unsafe {
@@ -270,15 +283,23 @@ unsafe fn copy_bytes(from: usize, to: *mut u64, length: usize) {
 /// Takes the value of the write that was announced last, now that the program has written it.
 #[inline(always)]
 pub fn flush() {
+    if !flush_quickly() {
+        slow_flush();
+    }
+}
+
+/// The same if it is a few bytes that can be taken at once; false if nothing was done.
+#[inline(always)]
+pub fn flush_quickly() -> bool {
     let page = page();
     if !page.slot.is_null() {
-        if page.mask != 0 {
-            unsafe { *page.slot = (page.address as *const u64).read_unaligned() & page.mask };
-            page.slot = core::ptr::null_mut();
-        } else {
-            slow_flush();
+        if page.mask == 0 {
+            return false;
         }
+        unsafe { *page.slot = (page.address as *const u64).read_unaligned() & page.mask };
+        page.slot = core::ptr::null_mut();
     }
+    true
 }
 
 #[cold]

@@ -100,7 +100,7 @@ impl Translator {
         if self.current != thread || !self.threads.get(thread).is_some_and(|state| state.known) {
             self.current = thread;
             self.runs.id = self.thread(thread);
-            self.runs.own = super::shadow::own(thread);
+            self.runs.own = super::shadow::Own::of(thread);
             self.calls.resume(thread);
         }
     }

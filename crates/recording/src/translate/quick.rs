@@ -5,7 +5,7 @@
 //! [`super::memory`], which also learns what is looked up here.
 
 use super::Translator;
-use super::shadow::{REGION, Region, Shape, Touched, prefetch};
+use super::shadow::{Own, REGION, Region, Shape, prefetch};
 use crate::wire::{self, INLINE, op};
 use snag_trace::snag_format::{Spot, SpotId};
 use snag_trace::{MemoryOrder, Op, ThreadId};
@@ -66,7 +66,7 @@ pub struct Runs {
     /// In the trace.
     pub id: ThreadId,
     /// Its mark in the shadow.
-    pub own: Touched,
+    pub own: Own,
 }
 
 /// What a spot is found by: the first word of the record of a read or write, if there is one of that size.

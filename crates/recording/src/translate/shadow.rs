@@ -78,6 +78,21 @@ const SHARED: Touched = 0x7fff;
 /// Code that was not recorded has changed it since it was last written, before another thread touched it.
 const CHANGED: Touched = 0x8000;
 
+/// What quick accesses of a thread find in memory that it alone has touched, but for [`CHANGED`]: that stays as it is.
+#[derive(Clone, Copy)]
+pub struct Own(Touched);
+
+impl Own {
+    /// Of a thread.
+    pub fn of(thread: usize) -> Own {
+        match own(thread) {
+            // It has no memory of its own, and what is marked as changed is not to be passed over.
+            SHARED => Own(Touched::MAX),
+            own => Own(own),
+        }
+    }
+}
+
 /// What a read says about code that was not recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
@@ -240,7 +255,7 @@ fn touched(state: u32) -> Touched {
 }
 
 /// The mark of a thread.
-pub fn own(thread: usize) -> Touched {
+fn own(thread: usize) -> Touched {
     // Those beyond share a mark that is nobody's.
     if thread < SHARED as usize - 1 { thread as Touched + 1 } else { SHARED }
 }
@@ -265,7 +280,7 @@ impl Region {
     ///
     /// Reads and writes take the same way, as which of them comes next is hard to predict: a read writes what was there.
     #[inline(always)]
-    pub fn quick(&mut self, own: Touched, shape: &Shape, address: u64, value: u64) -> bool {
+    pub fn quick(&mut self, own: Own, shape: &Shape, address: u64, value: u64) -> bool {
         let cell = &mut self.cells[(address % REGION / 8) as usize];
         let low = (address % 8) as u32;
         let Cell { word, state } = *cell;
@@ -274,7 +289,7 @@ impl Region {
         let change = (word >> (8 * low) & (u64::MAX >> shape.unused)) ^ value;
         // With FREED in it, it is nobody's.
         let touched = state >> TOUCHED;
-        let settled = (touched == own) | (touched == SHARED);
+        let settled = ((touched ^ own.0) & !CHANGED == 0) | (touched == SHARED);
         let inside = bytes <= KNOWN;
         if settled & inside & (wanted & !state == 0) & (change <= shape.most) {
             *cell = Cell { word: word ^ change << (8 * low), state: state | bytes };
