@@ -6,7 +6,7 @@ use crate::runtime::Library;
 use crate::symbols::Symbols;
 use crate::translate::{Oddities, Translator};
 use crate::wire;
-use snag_trace::snag_format::{BLOCK_EVENTS, RecordingWriter};
+use snag_trace::snag_format::{RECORDED_EVENTS, RecordingWriter};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::BufWriter;
@@ -178,7 +178,7 @@ impl Recorder {
 
     /// Records until the program has ended, into a file that is readable up to its last block at any time.
     fn record(mut self, file: File, path: &Path) -> Result<Summary, Unrecorded> {
-        let mut output = Output { writer: RecordingWriter::new(BufWriter::new(file)), blocks: 0, unwritten: None };
+        let mut output = Output { writer: RecordingWriter::new(BufWriter::new(file)), told: 0, unwritten: None };
         output.extra(self.about());
         let ended = loop {
             let translator = &mut self.translator;
@@ -359,8 +359,8 @@ fn without_randomisation(command: &mut Command) {
 /// The trace file. When it cannot be written any more, the program still runs to its end.
 struct Output {
     writer: RecordingWriter<BufWriter<File>>,
-    /// Blocks of events that were handed to the writer.
-    blocks: u64,
+    /// Events in blocks with what belongs beside them.
+    told: u64,
     unwritten: Option<String>,
 }
 
@@ -372,8 +372,13 @@ impl Output {
             self.note(written);
         }
         translator.taken();
-        if translator.count() as u64 / BLOCK_EVENTS as u64 > self.blocks {
-            self.blocks = translator.count() as u64 / BLOCK_EVENTS as u64;
+        let full = match self.unwritten {
+            None => self.writer.handed_over(),
+            // Nobody wants it, but it must not become too much.
+            Some(_) => (translator.count() / RECORDED_EVENTS * RECORDED_EVENTS) as u64,
+        };
+        if full > self.told {
+            self.told = full;
             self.beside(translator);
         }
     }

@@ -221,7 +221,7 @@ impl Ring {
             return false;
         }
         each(self.chunk(emptied));
-        self.chunk(emptied).fill(0);
+        self.chunk(emptied)[0] = 0;
         let emptied = emptied.wrapping_add(1);
         self.header().emptied.store(emptied, Release);
         // A program that waits has filled all chunks, and fills no more: it comes to this. Waking it for each chunk would let it

@@ -1,6 +1,7 @@
 //! Writing records into the shared memory.
 //!
-//! The first word of a record is stored last: where it is, the record is whole.
+//! The first word of a record is stored last, after a zero behind the record: where it is, the record is whole, and what lies
+//! behind it from an earlier use of the memory is no record.
 //!
 //! Only the thread that holds the token writes, so the place to write to is a global like the token itself.
 
@@ -162,9 +163,12 @@ pub fn room() {
 pub fn put1(first: u64) {
     room();
     let page = page();
+    let at = page.next;
     unsafe {
-        *page.next = first;
-        page.next = page.next.add(1);
+        *at.add(1) = 0;
+        compiler_fence(Release);
+        *at = first;
+        page.next = at.add(1);
     }
 }
 
@@ -183,6 +187,7 @@ pub fn put3_here(first: u64, a: u64, b: u64) -> *mut u64 {
     unsafe {
         *at.add(1) = a;
         *at.add(2) = b;
+        *at.add(3) = 0;
         compiler_fence(Release);
         *at = first;
         page.next = at.add(3);
@@ -205,6 +210,7 @@ pub fn put4_here(first: u64, a: u64, b: u64, c: u64) -> *mut u64 {
         *at.add(1) = a;
         *at.add(2) = b;
         *at.add(3) = c;
+        *at.add(4) = 0;
         compiler_fence(Release);
         *at = first;
         page.next = at.add(4);
@@ -228,6 +234,7 @@ pub fn put_range(code: u8, pc: usize, address: usize, length: usize) {
         }
         *at.add(1) = address as u64;
         *at.add(2) = length as u64;
+        *at.add(3 + inline) = 0;
         compiler_fence(Release);
         *at = wire::head(code, if is_free() { WITHOUT_CONTENTS } else { 0 }, pc);
         page.next = at.add(3 + inline);
@@ -243,6 +250,7 @@ pub fn put_range_before_write(pc: usize, address: usize, length: usize) {
     unsafe {
         *at.add(1) = address as u64;
         *at.add(2) = length as u64;
+        *at.add(3 + inline) = 0;
         compiler_fence(Release);
         *at = wire::head(op::RANGE_WRITE, 0, pc);
         page.next = at.add(3 + inline);
@@ -266,6 +274,7 @@ pub fn put_blob(kind: u64, bytes: &[u8]) {
             copy_bytes(piece.as_ptr() as usize, at.add(3), piece.len());
             *at.add(1) = kind;
             *at.add(2) = piece.len() as u64;
+            *at.add(3 + length) = 0;
             compiler_fence(Release);
             *at = wire::head(op::BLOB, 0, 0);
             page.next = at.add(3 + length);

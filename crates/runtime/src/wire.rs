@@ -1,9 +1,9 @@
 //! What the runtime in the program and the tool tell each other, in memory that both map.
 //!
 //! The memory is a header of one page, a schedule for replay, and a ring of chunks. The program fills chunk after chunk
-//! with records; the tool empties them, fills them with zeros and hands them back. A record is one or more 64-bit words
-//! and its first word is never zero, so when the program dies, however it dies, the tool finds everything that was
-//! recorded up to the first zero word of the chunk that was being filled.
+//! with records; the tool empties them, makes their first word zero and hands them back. A record is one or more 64-bit words
+//! and its first word is never zero, and there is a zero word behind the last record, so when the program dies, however it dies,
+//! the tool finds everything that was recorded in the chunk that was being filled.
 //!
 //! Where threads run freely, the ring has what they do one after the other, each turn with the time at which it began. Their
 //! accesses and calls are in chunks of their own, of which each thread fills one after the other; the ring says which.
@@ -21,7 +21,7 @@ pub const VARIABLE: &str = "SNAG_RECORDING";
 pub const MAGIC: u64 = 0x3167_6e69_7267_616e;
 
 /// Changes whenever records or header change.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Bytes before the schedule, and the size of a page.
 pub const PAGE: usize = 4096;

@@ -55,6 +55,9 @@ const BLOCK_HEADER: usize = 24;
 /// Most events in a block.
 pub const BLOCK_EVENTS: usize = 1 << 16;
 
+/// Most recorded events in a block. Guessing starts anew in each, so that larger ones are smaller and sooner done.
+pub const RECORDED_EVENTS: usize = 1 << 18;
+
 /// Longest payload, as stored and as decompressed.
 const LONGEST_PAYLOAD: usize = 64 << 20;
 
@@ -153,9 +156,12 @@ impl BlockHeader {
             return Err(format!("a block of {} bytes cannot hold {}", self.stored, self.plain));
         }
         match self.kind {
-            Kind::Events | Kind::Recorded if (1..=BLOCK_EVENTS).contains(&self.events) => Ok(()),
-            Kind::Events | Kind::Recorded => {
-                Err(format!("a block of {} events: expected 1 to {BLOCK_EVENTS}", self.events))
+            kind if kind.has_events() => {
+                let most = if kind == Kind::Recorded { RECORDED_EVENTS } else { BLOCK_EVENTS };
+                match self.events {
+                    events if (1..=most).contains(&events) => Ok(()),
+                    events => Err(format!("a block of {events} events: expected 1 to {most}")),
+                }
             }
             _ if self.events != 0 => Err("a block without events claims to have some".to_owned()),
             Kind::End if self.packing != Packing::Plain || self.plain != END_LENGTH => {

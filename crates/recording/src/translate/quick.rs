@@ -37,7 +37,7 @@ impl Near {
 pub const NEAR: usize = 1 << 9;
 
 /// Entries for spots; a power of two.
-pub const SPOTS: usize = 1 << 14;
+pub const SPOTS: usize = 1 << 15;
 
 /// A spot and what it is found by.
 #[derive(Clone, Copy)]

@@ -7,7 +7,7 @@ use super::blocks::Blocks;
 use super::entries::Written;
 use super::packing::Packing;
 use super::recorded::{Batch, Encoder, Taken};
-use super::{BLOCK_EVENTS, Kind};
+use super::{BLOCK_EVENTS, Kind, RECORDED_EVENTS};
 use crate::error::{Error, Position, Result};
 use crate::tables::{Layout, Tables};
 use std::io::Write;
@@ -16,6 +16,9 @@ use std::thread::JoinHandle;
 
 /// Blocks that may wait to be written, before whoever records has to.
 const QUEUE: usize = 8;
+
+/// So many events come in smaller blocks, so that what there is of a short recording can be read soon.
+const EARLY: u64 = 1 << 20;
 
 /// What is to be written next.
 enum Message {
@@ -75,17 +78,17 @@ impl<W: Write + Send + 'static> RecordingWriter<W> {
     pub fn push(&mut self, batch: &Batch, tables: &Tables) -> Result<()> {
         let mut taken = Taken::default();
         while taken.accesses < batch.len() {
-            self.encoder.push(batch, &mut taken);
-            if self.encoder.len() == BLOCK_EVENTS {
+            let most = if self.count < EARLY { BLOCK_EVENTS } else { RECORDED_EVENTS };
+            if self.encoder.push(batch, &mut taken, most) {
                 self.end_block(tables)?;
             }
         }
         Ok(())
     }
 
-    /// Events that were added and not handed over.
-    pub fn pending(&self) -> usize {
-        self.encoder.len()
+    /// Events that were handed to the writer, in whole blocks.
+    pub fn handed_over(&self) -> u64 {
+        self.count
     }
 
     /// Hands the events added so far to the writer, after the names that are new.

@@ -8,13 +8,16 @@ use super::{RecordedEvent, STREAMS, code, stream, value_class, zeroed};
 use crate::ids::{LocId, ThreadId};
 use crate::op::Op;
 use crate::snag_format::numbers::put;
-use crate::snag_format::{BLOCK_EVENTS, zigzag};
+use crate::snag_format::{RECORDED_EVENTS, zigzag};
 
 /// Sites of the block that are found again; a power of two.
 const FOUND: usize = 1 << 13;
 
 /// How many entries are looked at for a site.
 const WAYS: usize = 4;
+
+/// Most sites of a block: their numbers have 16 bits.
+const SITES: usize = 1 << 16;
 
 /// Sizes up to this one tell sites apart; longer ones change from event to event.
 const SMALL: u64 = 16;
@@ -71,16 +74,21 @@ impl Encoder {
         self.state.streams[stream::CONTROL].len()
     }
 
-    /// Adds events of a batch to the block, until that has [`BLOCK_EVENTS`].
-    pub(in crate::snag_format) fn push(&mut self, batch: &Batch, taken: &mut Taken) {
+    /// Adds events of a batch to the block, until that has so many or can take no more; whether that is so.
+    pub(in crate::snag_format) fn push(&mut self, batch: &Batch, taken: &mut Taken, most: usize) -> bool {
+        let most = most.min(RECORDED_EVENTS);
         let left = &batch.accesses[taken.accesses..];
-        let mut rest = &left[..left.len().min(BLOCK_EVENTS - self.len())];
-        taken.accesses += rest.len();
+        let mut rest = &left[..left.len().min(most.saturating_sub(self.len()))];
         self.expect(batch);
         loop {
             let done = self.accesses(rest);
             self.run.1 += done as u64;
-            let Some((access, others)) = rest[done..].split_first() else { break };
+            taken.accesses += done;
+            let Some((access, others)) = rest[done..].split_first() else { return self.len() >= most };
+            if self.sites.len() == SITES {
+                return true;
+            }
+            taken.accesses += 1;
             if access.thread != self.run.0 {
                 self.end_run();
                 self.run.0 = access.thread;

@@ -4,8 +4,8 @@
 //! than writing takes. So whoever is in a hurry always writes eight bytes and then says how many of them count.
 
 /// Most bytes of a stream: an event puts at most three numbers and a byte into one.
-const LONGEST: usize = 1 << 21;
-const _: () = assert!(LONGEST > super::super::BLOCK_EVENTS * (3 * 10 + 1));
+const LONGEST: usize = 1 << 23;
+const _: () = assert!(LONGEST > super::super::RECORDED_EVENTS * (3 * 10 + 1));
 
 /// Bytes that are put one after the other.
 pub(super) struct Stream {

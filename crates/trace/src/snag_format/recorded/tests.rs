@@ -74,7 +74,8 @@ fn push(encoder: &mut Encoder, events: &[RecordedEvent]) {
     let mut batch = Batch::default();
     events.iter().for_each(|event| batch.event(*event));
     assert!(batch.events().eq(events.iter().copied()));
-    encoder.push(&batch, &mut Taken::default());
+    let mut taken = Taken::default();
+    assert!(!encoder.push(&batch, &mut taken, usize::MAX) && taken.accesses == events.len());
 }
 
 /// What an event should be once it is read.
@@ -164,4 +165,37 @@ fn loops_take_less_than_a_byte_an_event_even_uncompressed_but_for_values() {
     let mut payload = Vec::new();
     encode(&all, &mut payload);
     assert!(payload.len() < all.len() * 101 / 100, "{} bytes for {} events", payload.len(), all.len());
+}
+
+#[test]
+fn a_block_ends_when_it_is_full_or_no_site_has_a_number_left() {
+    const SITES: usize = 1 << 16;
+    // Twice as many events as sites, then one at a site that is new.
+    let at = |site: usize| RecordedEvent {
+        address: 8 * site as u64,
+        size: 4,
+        value: Some(site as i64),
+        written: None,
+        location: LocId(1 + site as u32),
+        thread: ThreadId(0),
+        aux: 0,
+        hint: 0,
+        op: Op::Write,
+    };
+    let mut batch = Batch::default();
+    (0..SITES).for_each(|site| (0..2).for_each(|_| batch.event(at(site))));
+    (0..3).for_each(|_| batch.event(at(SITES)));
+    let (mut encoder, mut taken) = (Encoder::new(), Taken::default());
+    assert!(encoder.push(&batch, &mut taken, 1000) && taken.accesses == 1000);
+    assert!(encoder.push(&batch, &mut taken, usize::MAX) && taken.accesses == 2 * SITES);
+    let mut back = Events::new();
+    let mut payload = Vec::new();
+    encoder.finish(&mut payload);
+    decode(&payload, 2 * SITES, &mut tables(), &mut back).unwrap();
+    assert_eq!(back.get(2 * SITES - 1).value, Some(SITES as i64 - 1));
+    assert!(!encoder.push(&batch, &mut taken, usize::MAX) && taken.accesses == batch.len());
+    payload.clear();
+    encoder.finish(&mut payload);
+    decode(&payload, 3, &mut tables(), &mut back).unwrap();
+    assert_eq!(back.get(2 * SITES + 2).location, LocId(1 + SITES as u32));
 }
