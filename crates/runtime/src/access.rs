@@ -1,9 +1,7 @@
 //! The compiler's callbacks for plain accesses and function entry and exit: the hot path.
 
 use crate::free;
-use crate::record::{
-    flush, flush_quickly, page, put_range, put_range_before_write, put1, put3_here, put4_here, room,
-};
+use crate::record::{flush, flush_quickly, page, put_range, put_range_before_write, put1, put3_here, put4_here, room};
 use crate::thread::{self, Thread};
 use crate::token::{self, HOLDER};
 use crate::wire::{head, op};
@@ -45,6 +43,12 @@ macro_rules! plain_stubs {
             core::arch::naked_asm!(concat!("mov ", $register, ", qword ptr [rsp]"), "jmp {target}", target = sym $target)
         }
     )*};
+}
+
+/// Whether the thread holds the token after this and its event counts.
+#[inline(always)]
+fn holds_token(thread: *mut Thread) -> bool {
+    HOLDER.0.load(Relaxed) == thread as usize || token::not_holder(thread)
 }
 
 #[inline(always)]
@@ -142,7 +146,7 @@ pub unsafe extern "C" fn range_read(address: usize, length: usize, pc: usize) {
     let thread = thread::current();
     if length > 0 && free::is_free() {
         free::range(thread, address, length, false, pc);
-    } else if length > 0 && holder(thread, || ()) && token::enter(thread) {
+    } else if length > 0 && holds_token(thread) && token::enter(thread) {
         put_range(op::RANGE_READ, pc, address, length);
     }
 }
@@ -151,7 +155,7 @@ pub unsafe extern "C" fn range_write(address: usize, length: usize, pc: usize) {
     let thread = thread::current();
     if length > 0 && free::is_free() {
         free::range(thread, address, length, true, pc);
-    } else if length > 0 && holder(thread, || ()) && token::enter(thread) {
+    } else if length > 0 && holds_token(thread) && token::enter(thread) {
         put_range_before_write(pc, address, length);
     }
 }
