@@ -49,16 +49,18 @@ pub struct FoundSpot {
     pub spot: SpotId,
 }
 
+const _: () = assert!(size_of::<FoundSpot>() == 32);
+
 impl FoundSpot {
     /// No record begins like that.
     pub const NONE: FoundSpot = FoundSpot { key: u64::MAX, shape: Shape::NONE, spot: SpotId::NONE };
 }
 
-/// So many words ahead memory is fetched: some records.
-const AHEAD: usize = 18;
+/// So many records ahead memory is fetched.
+const AHEAD: usize = 6;
 
-/// So many words ahead records are fetched: they were written by another processor.
-const FAR: usize = 160;
+/// So many records ahead records are fetched: they were written by another processor.
+const FAR: usize = 54;
 
 /// The thread that runs.
 #[derive(Clone, Copy)]
@@ -156,29 +158,25 @@ impl Translator {
         let Translator { near, spots, shadow, batch, runs, .. } = self;
         let (Runs { id, own }, near, spots) = (*runs, &**near, &**spots);
         let regions: &mut [Box<Region>] = &mut shadow.regions;
-        let mut at = 0;
-        let mut records = words.as_chunks().0.iter();
         let before = batch.len();
-        batch.accesses(id, most, || {
-            let &[first, address, value] = records.next()?;
+        // The last few records in sight go the general way, which does no harm.
+        let records = words.as_chunks::<3>().0.windows(AHEAD + 1);
+        let count = batch.accesses(id, most, records, |records| {
+            let &[[first, address, value], .., [_, ahead, _]] = records else { return None };
             let found = &spots[slot(first)];
             let memory = &near[near_slot(address)];
             if !is_access(first) | (found.key != first) | !memory.has(address) {
                 return None;
             }
-            prefetch(words.as_ptr().wrapping_add(at + FAR));
-            if let Some(&ahead) = words.get(at + AHEAD + 1)
-                && let Some(region) = regions.get(near[near_slot(ahead)].region as usize)
-            {
+            prefetch(records.as_ptr().wrapping_add(FAR));
+            if let Some(region) = regions.get(near[near_slot(ahead)].region as usize) {
                 // It may be elsewhere, which does no harm.
                 region.fetch(ahead);
             }
-            at += 3;
             let region = &mut regions[memory.region as usize];
             let done = region.quick(own, &found.shape, address, value);
             done.then(|| (found.spot, address.wrapping_add(memory.above), value))
         });
-        let count = batch.len() - before;
         self.calls.steps_and_events(self.taken + before, count);
         3 * count
     }

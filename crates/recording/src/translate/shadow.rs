@@ -36,12 +36,14 @@ pub struct Region {
 }
 
 /// What accesses of one kind do to the memory they touch.
+/// Packed, so that a spot, its key and this fill half a line of the cache.
 #[derive(Clone, Copy)]
+#[repr(C, packed(4))]
 pub struct Shape {
     /// The greatest difference there may be between what was there and what the access says: none for a read.
     most: u64,
-    /// Bits of a word that the value has not.
-    unused: u8,
+    /// Bits of a word that the value has.
+    bits: u64,
     /// A bit for each byte.
     bytes: u8,
     /// A bit for each byte that must be known: none for a write.
@@ -50,14 +52,14 @@ pub struct Shape {
 
 impl Shape {
     /// Of no access at all.
-    pub const NONE: Shape = Shape { most: 0, unused: 0, bytes: 0, wanted: 0 };
+    pub const NONE: Shape = Shape { most: 0, bits: 0, bytes: 0, wanted: 0 };
 
     /// Of one to eight bytes.
     pub fn new(writes: bool, size: u64) -> Shape {
-        let unused = 64 - 8 * size as u8;
+        let bits = u64::MAX >> (64 - 8 * size);
         let bytes = u8::MAX >> (8 - size);
-        let (most, wanted) = if writes { (u64::MAX >> unused, 0) } else { (0, bytes) };
-        Shape { most, unused, bytes, wanted }
+        let (most, wanted) = if writes { (bits, 0) } else { (0, bytes) };
+        Shape { most, bits, bytes, wanted }
     }
 }
 
@@ -286,7 +288,7 @@ impl Region {
         let Cell { word, state } = *cell;
         let (bytes, wanted) = ((shape.bytes as u32) << low, (shape.wanted as u32) << low);
         // With bits in it that are not the value's if that is too large.
-        let change = (word >> (8 * low) & (u64::MAX >> shape.unused)) ^ value;
+        let change = (word >> (8 * low) & shape.bits) ^ value;
         // With FREED in it, it is nobody's.
         let touched = state >> TOUCHED;
         let settled = ((touched ^ own.0) & !CHANGED == 0) | (touched == SHARED);

@@ -117,18 +117,27 @@ impl Batch {
         self.accesses.push(Access { address, value, thread, spot });
     }
 
-    /// Adds accesses of a thread (spot, address, value) as long as there are some, at most so many.
+    /// Adds the accesses of a thread (spot, address, value) that things are, up to the first that is none, at most so many; how
+    /// many they were.
     #[inline(always)]
-    pub fn accesses(&mut self, thread: ThreadId, most: usize, mut next: impl FnMut() -> Option<(SpotId, u64, u64)>) {
+    pub fn accesses<T>(
+        &mut self,
+        thread: ThreadId,
+        most: usize,
+        things: impl Iterator<Item = T>,
+        mut access: impl FnMut(T) -> Option<(SpotId, u64, u64)>,
+    ) -> usize {
         self.accesses.reserve(most);
+        let before = self.accesses.len();
         let mut added = 0;
-        for room in self.accesses.spare_capacity_mut().iter_mut().take(most) {
-            let Some((spot, address, value)) = next() else { break };
+        for (room, thing) in self.accesses.spare_capacity_mut()[..most].iter_mut().zip(things) {
+            let Some((spot, address, value)) = access(thing) else { break };
             room.write(Access { address, value, thread, spot });
             added += 1;
         }
         // SAFETY: there is room for them, and they were written.
-        unsafe { self.accesses.set_len(self.accesses.len() + added) };
+        unsafe { self.accesses.set_len(before + added) };
+        added
     }
 
     /// Adds an event of any kind.
