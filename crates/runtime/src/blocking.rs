@@ -239,8 +239,6 @@ calls! {
     recvmmsg "r9" (fd: c_int, m: Pointer, n: c_uint, f: c_int, t: Pointer) -> c_int; messages(m, n, |m, _| message(m, isize::MAX, may_write));
         |r| { takes(fd); messages(m, (*r).max(0) as c_uint, |m, length| { message(m, length, writes); brought(m) }) };
     sendmmsg "r8" (fd: c_int, m: Pointer, n: c_uint, f: c_int) -> c_int; { messages(m, n, |m, _| message(m, isize::MAX, reads)); gives(fd) }; |_r| ();
-    sendfile "r8" (to: c_int, from: c_int, at: Pointer, n: usize) -> isize; gives(to); |_r| takes(from);
-    sendfile64 "r8" (to: c_int, from: c_int, at: Pointer, n: usize) -> isize; gives(to); |_r| takes(from);
     splice stack (from: c_int, a: Pointer, to: c_int, b: Pointer, n: usize, f: c_uint) -> isize; gives(to); |_r| takes(from);
     eventfd_read "rdx" (fd: c_int, to: Pointer) -> c_int; may_write(to, 8); |r| if *r == 0 { takes(fd); writes(to, 8) };
     eventfd_write "rdx" (fd: c_int, n: u64) -> c_int; gives(fd); |_r| ();
@@ -402,6 +400,8 @@ stubs! { sigwait "rdx" wait_for_signal; }
 calls! {
     None;
     epoll_ctl "r8" (fd: c_int, o: c_int, of: c_int, e: Pointer) -> c_int; { watches(fd, o, of, e); gives(fd) }; |_r| ();
+    sendfile "r8" (to: c_int, from: c_int, at: Pointer, n: usize) -> isize; gives(to); |_r| takes(from);
+    sendfile64 "r8" (to: c_int, from: c_int, at: Pointer, n: usize) -> isize; gives(to); |_r| takes(from);
     flock "rdx" (fd: c_int, o: c_int) -> c_int; if o & UNLOCK != 0 { gives(fd) }; |r| if *r == 0 && o & UNLOCK == 0 { takes(fd) };
     system "rsi" (t: Pointer) -> c_int; (); |_r| ();
     getaddrinfo "r8" (a: Pointer, b: Pointer, h: Pointer, r: Pointer) -> c_int; may_write(r, 8);
