@@ -11,7 +11,7 @@ use crate::free::is_free;
 use crate::memory::Global;
 use crate::record::put3;
 use crate::thread::{self, inside};
-use crate::token::{enter, is_on};
+use crate::token::{enter, is_on, wipe};
 use crate::wire::{NUMBERS, SIGNALS, SOCKETS, head, op};
 use crate::{real, stubs};
 use core::ffi::{c_char, c_int, c_uint};
@@ -91,7 +91,10 @@ impl Facts {
     }
 }
 
+// What the kernel says differs from run to run. Whoever calls these has to wipe it off the stack.
+
 /// The object of a descriptor that was opened or came from elsewhere.
+#[inline(never)]
 fn identify(descriptor: c_int) -> u32 {
     const FIFO: u64 = 0o1;
     const FILE: u64 = 0o10;
@@ -106,7 +109,8 @@ fn identify(descriptor: c_int) -> u32 {
 }
 
 /// A name is about to lead nowhere, or elsewhere.
-pub fn unnames(folder: c_int, name: *const c_char) {
+#[inline(never)]
+fn unnames(folder: c_int, name: *const c_char) {
     const NO_FOLLOW: usize = 0x100;
     if let Some(facts) = Facts::of(folder, name, NO_FOLLOW)
         && facts.names <= 1
@@ -115,7 +119,18 @@ pub fn unnames(folder: c_int, name: *const c_char) {
     }
 }
 
+/// A descriptor is about to be closed; what it leads to may have no name.
+#[inline(never)]
+fn forget_unnamed(descriptor: c_int) {
+    if let Some(facts) = Facts::of_descriptor(descriptor)
+        && facts.names == 0
+    {
+        facts.forget();
+    }
+}
+
 /// Both ends of a pair of sockets lead to one object.
+#[inline(never)]
 fn identify_pair(ends: [c_int; 2]) -> u32 {
     let [first, second] =
         ends.map(|end| Facts::of_descriptor(end).map_or([u64::MAX, 0, end as u64, 0], |facts| facts.key));
@@ -169,11 +184,8 @@ pub fn closes(descriptor: c_int) {
     if descriptor >= 0 {
         if let Some(object) = shared(descriptor) {
             gives_object(object as u64);
-            if let Some(facts) = Facts::of_descriptor(descriptor)
-                && facts.names == 0
-            {
-                facts.forget();
-            }
+            forget_unnamed(descriptor);
+            wipe();
         }
         gives_object(number_of(descriptor));
         set_object(descriptor, 0);
@@ -197,6 +209,7 @@ pub fn brought(message: Pointer) {
         }
         at += length.next_multiple_of(8);
     }
+    wipe();
 }
 
 /// Something that does not block begins, or goes on: whether it counts.
@@ -222,6 +235,7 @@ pub fn making<R>(pc: usize, is_point: IsPoint, call: impl FnOnce() -> R, then: i
     let error = c::errno();
     if begins(pc) {
         then(&result);
+        wipe();
     }
     c::set_errno(error);
     result
@@ -235,6 +249,7 @@ pub fn closing<R>(pc: usize, is_point: IsPoint, note: impl FnOnce(), call: impl 
         }
         let error = c::errno();
         note();
+        wipe();
         c::set_errno(error);
         unsafe { crate::free::leave() };
     }
