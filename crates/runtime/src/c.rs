@@ -73,6 +73,8 @@ pub mod number {
     pub const SCHED_YIELD: i64 = 24;
     pub const NANOSLEEP: i64 = 35;
     pub const GETPID: i64 = 39;
+    pub const CLONE: i64 = 56;
+    pub const FORK: i64 = 57;
     pub const KILL: i64 = 62;
     pub const GETTID: i64 = 186;
     pub const FUTEX: i64 = 202;
@@ -80,6 +82,7 @@ pub mod number {
     pub const OPENAT: i64 = 257;
     pub const MEMBARRIER: i64 = 324;
     pub const STATX: i64 = 332;
+    pub const CLONE3: i64 = 435;
 }
 
 /// A system call without errno: minus the error, or the result.

@@ -37,7 +37,9 @@ fn fail(error: c_int) -> c_long {
 pub unsafe extern "C" fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
     let arguments = [a, b, c, d, e, f];
     if n != number::FUTEX || !is_on() {
-        return really(n, arguments);
+        let result = really(n, arguments);
+        crate::life::after_system_call(n, &arguments, result);
+        return result;
     }
     crate::free::leaving(|| futex(n, arguments))
 }
@@ -79,6 +81,9 @@ fn wait([address, operation, expected, time, ..]: [usize; 6]) -> Option<c_long> 
         unsafe { (*thread).retries = true };
         let timed_out = block(thread, address, deadline);
         unsafe { (*thread).retries = false };
+        if unsafe { (*thread).signalled } {
+            return fail(c::EINTR);
+        }
         if timed_out { fail(c::ETIMEDOUT) } else { 0 }
     }))
 }

@@ -154,6 +154,58 @@ pub unsafe extern "C" fn fork() -> c_int {
     child
 }
 
+struct Clone {
+    function: unsafe extern "C" fn(Pointer) -> c_int,
+    argument: Pointer,
+}
+
+unsafe extern "C" fn begin_clone(of: Pointer) -> c_int {
+    unsafe { in_child() };
+    let clone = unsafe { Box::from_raw(of as *mut Clone) };
+    unsafe { (clone.function)(clone.argument) }
+}
+
+/// Whether a process that is made with these flags has memory of its own.
+fn is_fork(flags: usize) -> bool {
+    const SHARES_MEMORY: usize = 0x100;
+    flags & SHARES_MEMORY == 0
+}
+
+/// The last three arguments are there if the flags say so.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clone(
+    function: unsafe extern "C" fn(Pointer) -> c_int,
+    stack: Pointer,
+    flags: c_int,
+    argument: Pointer,
+    parent: Pointer,
+    storage: Pointer,
+    child: Pointer,
+) -> c_int {
+    type Function = unsafe extern "C" fn(Pointer) -> c_int;
+    let real = real!(clone, fn(Function, Pointer, c_int, Pointer, Pointer, Pointer, Pointer) -> c_int);
+    if !is_on() || !is_fork(flags as usize) {
+        return unsafe { real(function, stack, flags, argument, parent, storage, child) };
+    }
+    let clone: Pointer = Box::into_raw(Box::new(Clone { function, argument })).cast();
+    let result = unsafe { real(begin_clone, stack, flags, clone, parent, storage, child) };
+    drop(unsafe { Box::from_raw(clone as *mut Clone) });
+    result
+}
+
+/// After a system call that the program has made by its number: it may have been a fork.
+pub fn after_system_call(n: i64, arguments: &[usize; 6], result: i64) {
+    let flags = match n {
+        c::number::FORK => 0,
+        c::number::CLONE => arguments[0],
+        c::number::CLONE3 => unsafe { *(arguments[0] as *const usize) },
+        _ => return,
+    };
+    if result == 0 && is_fork(flags) {
+        unsafe { in_child() };
+    }
+}
+
 /// A child that shares our memory would go through our records: make it a real one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vfork() -> c_int {

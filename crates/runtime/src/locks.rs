@@ -39,6 +39,9 @@ pub fn contend(
         if cancellable && cancel::is_requested(thread) && (!is_on() || unsafe { (*thread).interrupted }) {
             return c::EINTR;
         }
+        if cancellable && unsafe { (*thread).signalled && (*thread).fails } {
+            return c::EINTR;
+        }
         if !is_on() {
             return really();
         }

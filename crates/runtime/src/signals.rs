@@ -3,8 +3,8 @@
 use crate::c::{self, Pointer};
 use crate::memory::Global;
 use crate::real;
-use crate::thread;
-use crate::token::{self, HOLDER};
+use crate::thread::{self, Thread};
+use crate::token::{self, HOLDER, enter, is_on};
 use core::ffi::c_int;
 use core::sync::atomic::Ordering::*;
 
@@ -22,6 +22,7 @@ pub const NO_ACTION: Action = Action { handler: 0, mask: [0; 16], flags: 0, rest
 
 pub const SA_SIGINFO: c_int = 4;
 pub const SA_RESTART: c_int = 0x1000_0000;
+const SA_NODEFER: c_int = 0x4000_0000;
 
 const DEFAULT: usize = 0;
 const IGNORE: usize = 1;
@@ -37,6 +38,28 @@ type Handler = unsafe extern "C" fn(c_int, Pointer, Pointer);
 /// Faults happen where they happen.
 fn is_fault(signal: c_int) -> bool {
     matches!(signal, 4 | 5 | 6 | 7 | 8 | 11 | 31)
+}
+
+/// What is to be done about a signal that comes while the thread is blocked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum WhileBlocked {
+    /// Its handler runs; then the thread waits on.
+    Handle = 0,
+    /// The wait ends, and the handler runs when whoever waits says so: a wait for a condition can have no events inside.
+    Return = 1,
+    /// It has to wait.
+    Defer = 2,
+}
+
+/// The bit of a signal in [`Thread::pending_signals`]: 0 is taken, and our own signal never waits.
+fn bit(signal: c_int) -> usize {
+    1 << if signal == 64 { c::SIGNAL } else { signal }
+}
+
+/// Signals whose handlers are still to run.
+pub fn pending(thread: &Thread) -> usize {
+    thread.pending_signals.load(Relaxed) & !crate::cancel::PENDING
 }
 
 pub fn call(signal: c_int, information: Pointer, context: Pointer) {
@@ -72,10 +95,13 @@ pub fn interrupted_at(context: Pointer) -> usize {
 
 unsafe extern "C" fn on_signal(signal: c_int, information: Pointer, context: Pointer) {
     let thread = thread::current();
-    if thread.is_null() || !token::is_on() {
+    if thread.is_null() || !is_on() {
         return call(signal, information, context);
     }
     if is_fault(signal) {
+        if token::is_holder(thread) {
+            crate::record::flush_what_is_there();
+        }
         return crate::free::around_handler(thread, || call(signal, information, context));
     }
     let this = unsafe { &mut *thread };
@@ -96,30 +122,76 @@ unsafe extern "C" fn on_signal(signal: c_int, information: Pointer, context: Poi
         this.in_call = true;
         return c::set_errno(error);
     }
-    this.pending_signals.fetch_or(1 << signal, Relaxed);
+    if signal > 31 {
+        // These are counted: the next one has to wait.
+        unsafe { *mask(context) |= 1 << (signal - 1) };
+    }
+    if !information.is_null() {
+        this.information = unsafe { *(information as *const Information) };
+    }
+    this.pending_signals.fetch_or(bit(signal), Relaxed);
+    token::signalled(thread);
 }
 
-/// Runs the handlers of signals that came at a bad moment. At a safe point, with the token.
+/// What is known about a signal; the first four bytes are its number.
+pub type Information = [u8; 128];
+
+/// The signals that are blocked when the thread goes on.
+fn mask(context: Pointer) -> *mut u64 {
+    const MASK: usize = 40 + 256;
+    unsafe { (context as *mut u8).add(MASK).cast() }
+}
+
+/// Runs the handlers of signals that came at a bad moment. At a safe point, with the token. Whether one of them wants calls to
+/// fail that it has interrupted.
 #[cold]
-pub fn deliver(thread: *mut thread::Thread) {
+pub fn deliver(thread: *mut Thread) -> bool {
     let this = unsafe { &mut *thread };
     if this.inside != 0 {
-        return;
+        return false;
     }
     let error = c::errno();
+    let mut fails = false;
     while this.pending_signals.load(Relaxed) != 0 {
-        let signal = this.pending_signals.load(Relaxed).trailing_zeros();
-        this.pending_signals.fetch_and(!(1 << signal), Relaxed);
-        if 1 << signal == crate::cancel::PENDING {
+        let first = 1 << this.pending_signals.load(Relaxed).trailing_zeros();
+        this.pending_signals.fetch_and(!first, Relaxed);
+        if first == crate::cancel::PENDING {
             crate::cancel::anywhere(thread);
             continue;
         }
-        let mut information = [0u8; 128];
-        information[..4].copy_from_slice(&signal.to_le_bytes());
-        let mut context = [0u64; 128];
-        call(signal as c_int, information.as_mut_ptr().cast(), context.as_mut_ptr().cast());
+        let signal = if first == bit(64) { 64 } else { first.trailing_zeros() as c_int };
+        fails |= unsafe { (*ACTIONS.get())[signal as usize] }.flags & SA_RESTART == 0;
+        run(this, signal);
     }
     c::set_errno(error);
+    fails
+}
+
+/// Runs a handler as the system would, with the signals blocked that it wants to be.
+fn run(this: &mut Thread, signal: c_int) {
+    let mut information = this.information;
+    if information[..4] != signal.to_le_bytes() {
+        information = [0; 128];
+        information[..4].copy_from_slice(&signal.to_le_bytes());
+    }
+    let mut context = [0u64; 128];
+    let own = 1 << (signal - 1);
+    let action = unsafe { (*ACTIONS.get())[signal as usize] };
+    let deferred = if action.flags & SA_NODEFER == 0 { own } else { 0 };
+    let wanted = (action.mask[0] | deferred) & !NEVER_BLOCKED;
+    let mut before = 0u64;
+    let set = |how: usize, new: &u64, old: *mut u64| unsafe {
+        c::system(c::number::RT_SIGPROCMASK, [how, new as *const u64 as usize, old as usize, 8, 0, 0])
+    };
+    set(0, &wanted, &mut before);
+    let outside = core::mem::replace(&mut this.while_blocked, WhileBlocked::Handle);
+    call(signal, information.as_mut_ptr().cast(), context.as_mut_ptr().cast());
+    this.while_blocked = outside;
+    if signal > 31 {
+        // It was blocked until now on our account.
+        before &= !own;
+    }
+    set(c::SIG_SETMASK, &before, core::ptr::null_mut());
 }
 
 fn real_action() -> unsafe extern "C" fn(c_int, *const Action, *mut Action) -> c_int {
@@ -134,13 +206,21 @@ pub fn install_own(signal: c_int, handler: Handler) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
-    if !(1..65).contains(&signal) || !token::is_on() {
+    if !(1..65).contains(&signal) || !is_on() {
         return unsafe { real_action()(signal, new, old) };
     }
     if signal == c::SIGNAL {
         // The watchdog's own. Programs that use it too are told no.
         c::set_errno(c::EINVAL);
         return -1;
+    }
+    if !new.is_null() {
+        // Who installs a handler comes before it, too.
+        crate::free::leaving(|| {
+            if enter(thread::current()) {
+                crate::sent::sends();
+            }
+        });
     }
     let before = unsafe { (*ACTIONS.get())[signal as usize] };
     if signal == c::SIGTRAP && crate::probe::is_installed() {
@@ -189,7 +269,7 @@ type SetMask = unsafe extern "C" fn(c_int, *const Mask, *mut Mask) -> c_int;
 unsafe fn set_mask(how: c_int, new: *const Mask, old: *mut Mask, really: SetMask) -> c_int {
     const UNBLOCK: c_int = 1;
     match unsafe { new.as_ref() } {
-        Some(&new) if how != UNBLOCK && token::is_on() => {
+        Some(&new) if how != UNBLOCK && is_on() => {
             let mut new = new;
             new[0] &= !NEVER_BLOCKED;
             unsafe { really(how, &new, old) }

@@ -111,6 +111,14 @@ pub struct Thread {
     pub handle: AtomicUsize,
     /// Signals to be handled at the next safe point, as bits.
     pub pending_signals: AtomicUsize,
+    /// What came with the last of them.
+    pub information: crate::signals::Information,
+    /// What is to be done about them while it is blocked.
+    pub while_blocked: crate::signals::WhileBlocked,
+    /// Whether its last wait was ended by one.
+    pub signalled: bool,
+    /// Whether that one's handler wants interrupted calls to fail.
+    pub fails: bool,
     /// Frames on the shadow stack.
     pub depth: usize,
     /// The stack pointer of each frame: what lies below a new frame has been left by `longjmp`.

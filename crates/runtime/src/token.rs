@@ -27,6 +27,8 @@ pub const FREELY: usize = 1 << 62;
 
 /// [`Thread::go`]: the thread sleeps; only where threads run freely.
 const ASLEEP: u32 = 2;
+/// [`Thread::go`]: a signal has come; it looks whether it should go on waiting.
+const SIGNALLED: u32 = 3;
 
 #[repr(align(64))]
 pub struct Holder(pub AtomicUsize);
@@ -281,6 +283,9 @@ fn wait_for_token(thread: *mut Thread, deadline: Option<(c_int, u64)>) {
         if this.go.swap(0, Acquire) == 1 || !is_on() {
             return await_leaving();
         }
+        if signals::pending(this) != 0 {
+            leave_for_signal(thread);
+        }
         if is_free() && this.go.compare_exchange(0, ASLEEP, AcqRel, Relaxed).is_err() {
             continue;
         }
@@ -307,6 +312,38 @@ fn wait_for_token(thread: *mut Thread, deadline: Option<(c_int, u64)>) {
             SCHEDULER.unlock();
         }
     }
+}
+
+/// A signal has come for the thread that runs this: if it sleeps, or is about to, it looks.
+pub fn signalled(thread: *mut Thread) {
+    let go = unsafe { &(*thread).go };
+    let _ = go.compare_exchange(0, SIGNALLED, AcqRel, Relaxed);
+    let _ = go.compare_exchange(ASLEEP, SIGNALLED, AcqRel, Relaxed);
+}
+
+/// If it is blocked, the thread gets a turn for the handler of a signal.
+fn leave_for_signal(thread: *mut Thread) {
+    let this = unsafe { &mut *thread };
+    SCHEDULER.lock();
+    if this.is(State::Blocked) && this.while_blocked != signals::WhileBlocked::Defer {
+        this.signalled = true;
+        lists().blocked.retain(|&t| t != thread);
+        make_runnable(thread);
+    }
+    SCHEDULER.unlock();
+}
+
+/// Runs handlers of signals in the middle of an operation that had to wait.
+fn handle_signals(thread: *mut Thread) {
+    let this = unsafe { &mut *thread };
+    // They may wait for something, too.
+    let retries = core::mem::replace(&mut this.retries, false);
+    let depth = core::mem::replace(&mut this.inside, 0);
+    let fails = signals::deliver(thread);
+    this.inside = depth;
+    this.retries = retries;
+    regain(thread);
+    (this.signalled, this.fails, this.interrupted, this.timed_out, this.notified_by) = (true, fails, false, false, 0);
 }
 
 /// A thread gives its part of the heap back after its last turn. Whoever comes next waits until that is done, as the blocks that
@@ -401,7 +438,7 @@ fn block_as(thread: *mut Thread, key: usize, deadline: Option<(c_int, u64)>, can
     SCHEDULER.lock();
     // A signal handler may block inside a call.
     let outside = core::mem::replace(&mut this.cancellable, cancellable);
-    this.interrupted = false;
+    (this.interrupted, this.signalled) = (false, false);
     this.key = key;
     this.timed = deadline.is_some();
     this.timed_out = false;
@@ -419,6 +456,9 @@ fn block_as(thread: *mut Thread, key: usize, deadline: Option<(c_int, u64)>, can
         SCHEDULER.unlock();
     }
     this.cancellable = outside;
+    if this.signalled && is_on() && this.while_blocked == signals::WhileBlocked::Handle {
+        handle_signals(thread);
+    }
     wipe();
     this.timed_out
 }

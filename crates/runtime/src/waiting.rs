@@ -6,6 +6,7 @@ use crate::free::is_free;
 use crate::locks::{Deadline, c11, contend, give_mutex, take_mutex};
 use crate::memory::Global;
 use crate::record::put3;
+use crate::signals::{self, WhileBlocked};
 use crate::thread::{self, inside};
 use crate::token::{block, block_cancellable, enter, is_on, next_notify, regain, step, wake};
 use crate::wire::{head, op};
@@ -33,16 +34,21 @@ fn wait(condition: Pointer, mutex: Pointer, deadline: Deadline, pc: usize) -> Op
             record(op::WAIT_END, pc, condition, mutex as u64);
             return result;
         }
+        // Signals end the wait, as if woken for no reason.
+        let outside = unsafe { core::mem::replace(&mut (*thread).while_blocked, WhileBlocked::Return) };
         let timed_out = block_cancellable(thread, condition as usize, deadline);
+        unsafe { (*thread).while_blocked = WhileBlocked::Defer };
         interrupted = unsafe { (*thread).interrupted } || !is_on();
         let notify = unsafe { (*thread).notified_by };
         if !is_on() {
+            unsafe { (*thread).while_blocked = outside };
             // As if woken for no reason.
             return unsafe { real!(pthread_mutex_lock, fn(Pointer) -> c_int)(mutex) };
         }
         step(thread);
         record(op::WAKE, pc, condition, if timed_out { 0 } else { notify });
         let result = take_mutex(thread, mutex, None);
+        unsafe { (*thread).while_blocked = outside };
         record(op::WAIT_END, pc, condition, mutex as u64);
         match (result, timed_out) {
             (0, true) => c::ETIMEDOUT,
@@ -51,6 +57,9 @@ fn wait(condition: Pointer, mutex: Pointer, deadline: Deadline, pc: usize) -> Op
     });
     if interrupted {
         cancel::point(thread, pc);
+    }
+    if is_on() && signals::pending(unsafe { &*thread }) != 0 {
+        signals::deliver(thread);
     }
     Some(result)
 }

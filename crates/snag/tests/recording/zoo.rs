@@ -130,3 +130,12 @@ fn fibers_that_go_from_thread_to_thread() {
     }
     assert!(!text(&output).contains("travel at"), "{}", text(&output));
 }
+
+/// Found waits that no signal could reach, handlers to race with whoever had installed them or sent the signal, a fault in the
+/// handler of a fault, and children that wrote into the recording of their parent.
+#[test]
+fn signals_wherever_they_come_and_processes_made_by_hand() {
+    let says = "1 63, 4 jumped, 42 mended, 7 7\n";
+    is_free_of_races("gcc", &["-O1"], "handlers.c", says, 1..11);
+    is_free_of_races("clang", &["-O2"], "handlers.c", says, 11..16);
+}
