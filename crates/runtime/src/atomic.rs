@@ -2,6 +2,7 @@
 //! which order the program asked for.
 
 use crate::record::{page, put3, put4};
+use crate::spin::unchanged;
 use crate::stubs;
 use crate::thread::{self, Thread};
 use crate::token::enter;
@@ -108,6 +109,7 @@ macro_rules! atomics {
                     put3(head(op::ATOMIC_READ, detail($log, order), pc), at.as_ptr() as u64, value as u64);
                     remember(thread, order, 3);
                     crate::words::note(at.as_ptr() as usize);
+                    unchanged(thread, at.as_ptr() as usize, value as u64);
                 }
                 value
             }
@@ -132,6 +134,9 @@ macro_rules! atomics {
                     put4(first, at.as_ptr() as u64, old as u64, new(old) as u64);
                     remember(thread, order, 4);
                     crate::words::note(at.as_ptr() as usize);
+                    if new(old) == old {
+                        unchanged(thread, at.as_ptr() as usize, old as u64);
+                    }
                 }
                 old
             }
@@ -180,6 +185,7 @@ macro_rules! atomics {
                             put3(head(op::ATOMIC_READ, detail($log, orders.1), pc), address, old as u64);
                             remember(thread, orders.1, 3);
                             crate::words::note(address as usize);
+                            unchanged(thread, address as usize, old as u64);
                         }
                     }
                 }

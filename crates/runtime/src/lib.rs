@@ -39,6 +39,7 @@ mod ready;
 mod record;
 mod sent;
 mod signals;
+mod spin;
 mod stacks;
 mod streams;
 mod thread;

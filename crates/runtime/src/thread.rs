@@ -127,6 +127,8 @@ pub struct Thread {
     pub fiber: *mut crate::fibers::Fiber,
     /// Its accesses, if threads run freely.
     pub own: crate::free::Own,
+    /// What it may be waiting for in a loop.
+    pub spins: crate::spin::Spins,
     /// What an acquiring fence would acquire.
     pub unacquired: crate::atomic::Unacquired,
 }

@@ -245,6 +245,14 @@ fn begin_turn(thread: *mut Thread) {
     }
 }
 
+/// The turn of the holder ends at its next step, unless a schedule is followed.
+pub fn end_turn_early() {
+    if !following() && !is_free() && page().budget > 0 {
+        page().granted -= page().budget;
+        page().budget = 0;
+    }
+}
+
 /// Ends the turn of the holder. Under the scheduler's lock; `dispatch` follows.
 pub fn end_turn(thread: *mut Thread) {
     let thread = unsafe { &mut *thread };

@@ -139,3 +139,19 @@ fn signals_wherever_they_come_and_processes_made_by_hand() {
     is_free_of_races("gcc", &["-O1"], "handlers.c", says, 1..11);
     is_free_of_races("clang", &["-O2"], "handlers.c", says, 11..16);
 }
+
+/// Found whole turns to be spent in waiting, so that programs which hand something over by a flag came to no end.
+#[test]
+fn threads_that_wait_in_loops_end_their_turns() {
+    is_free_of_races("gcc", &["-O1"], "spinning.c", "499500 2000\n", 1..4);
+    let folder = Folder::new("zoo-spinning");
+    compile("gcc", &["-g", "-O1", "-fsanitize=thread"], &program("spinning.c"), &folder.path("program"));
+    let output = snag(&folder, &["record", "-o", "run.snag", "--", "./program"]);
+    assert_eq!(text(&output), "499500 2000\n", "{}", complaint(&output));
+    let statistics = snag(&folder, &["stats", "--format", "json", "run.snag"]);
+    let events = text(&statistics).split("\"events\":").nth(1).map(|rest| {
+        rest.trim_start().chars().take_while(char::is_ascii_digit).collect::<String>().parse::<u64>().unwrap()
+    });
+    // A turn has ten thousand steps, and every hand-over would take two.
+    assert!(events.is_some_and(|events| events < 2_000_000), "{}", text(&statistics));
+}

@@ -1,0 +1,48 @@
+//! Threads that wait in a loop of atomic operations. What they wait for is done by another thread, so their turn ends before its
+//! time: a program that hands something over by a flag, again and again, would spend whole turns in waiting.
+
+use crate::record::page;
+use crate::thread::Thread;
+use crate::token;
+
+/// An atomic that a thread has found unchanged.
+#[derive(Clone, Copy)]
+struct Seen {
+    address: usize,
+    value: u64,
+    /// How often, in a row.
+    times: u32,
+    /// Steps of the turn that were left when that began.
+    left: i64,
+}
+
+/// Loops look at one place, or at a few by turns.
+const PLACES: usize = 4;
+
+/// What a thread has found unchanged lately. All zero at first.
+pub struct Spins([Seen; PLACES]);
+
+/// How often the same is found before that counts as waiting.
+const PATIENCE: u32 = 64;
+
+/// Most steps of one round of a loop that does nothing but wait.
+const ROUND: i64 = 4;
+
+/// The holder of the token has found a value in an atomic, and left it there.
+#[inline]
+pub fn unchanged(thread: *mut Thread, address: usize, value: u64) {
+    let left = page().budget;
+    let seen = unsafe { &mut (*thread).spins.0[(address >> 3) % PLACES] };
+    if seen.address != address || seen.value != value || left > seen.left {
+        *seen = Seen { address, value, times: 0, left };
+        return;
+    }
+    seen.times += 1;
+    if seen.times >= PATIENCE {
+        let waits = seen.left - left <= ROUND * PATIENCE as i64;
+        *seen = Seen { times: 0, left, ..*seen };
+        if waits {
+            token::end_turn_early();
+        }
+    }
+}
