@@ -53,6 +53,9 @@ fn around_with<R>(
         release(thread);
         let outside = unsafe { core::mem::replace(&mut (*thread).cancellable, is_interrupted.is_some()) };
         unsafe { (*thread).in_call = true };
+        if crate::signals::pending(unsafe { &*thread }) != 0 {
+            crate::signals::deliver_in_call(thread);
+        }
         c::set_errno(0);
         let result = call();
         interrupted = is_interrupted.is_some_and(|is| is(&result));

@@ -31,7 +31,7 @@ const IGNORE: usize = 1;
 static ACTIONS: Global<[Action; 65]> = Global::new([NO_ACTION; 65]);
 
 /// What must reach the runtime at any time, as bits of a mask.
-const NEVER_BLOCKED: u64 = 1 << (c::SIGTRAP - 1) | 1 << (c::SIGNAL - 1);
+pub const NEVER_BLOCKED: u64 = 1 << (c::SIGTRAP - 1) | 1 << (c::SIGNAL - 1);
 
 type Handler = unsafe extern "C" fn(c_int, Pointer, Pointer);
 
@@ -109,17 +109,8 @@ unsafe extern "C" fn on_signal(signal: c_int, information: Pointer, context: Poi
         return crate::free::around_handler(thread, || call(signal, information, context));
     }
     if this.in_call {
-        // Inside a blocking call, without the token: the handler takes it if it needs it.
         let error = c::errno();
-        let depth = core::mem::replace(&mut this.inside, 0);
-        this.in_call = false;
-        crate::free::around_handler(thread, || call(signal, information, context));
-        this.inside = 1;
-        if HOLDER.0.load(Relaxed) & !(token::IGNORING | token::FREELY) == thread as usize {
-            token::release(thread);
-        }
-        this.inside = depth;
-        this.in_call = true;
+        handle_in_call(thread, || call(signal, information, context));
         return c::set_errno(error);
     }
     if signal > 31 {
@@ -131,6 +122,28 @@ unsafe extern "C" fn on_signal(signal: c_int, information: Pointer, context: Poi
     }
     this.pending_signals.fetch_or(bit(signal), Relaxed);
     token::signalled(thread);
+}
+
+/// Inside a blocking call, without the token: the handler takes it if it needs it.
+fn handle_in_call(thread: *mut Thread, handler: impl FnOnce()) {
+    let this = unsafe { &mut *thread };
+    let depth = core::mem::replace(&mut this.inside, 0);
+    this.in_call = false;
+    crate::free::around_handler(thread, handler);
+    this.inside = 1;
+    if HOLDER.0.load(Relaxed) & !(token::IGNORING | token::FREELY) == thread as usize {
+        token::release(thread);
+    }
+    this.inside = depth;
+    this.in_call = true;
+}
+
+/// Signals that came just before a blocking call was begun: it might wait for them.
+#[cold]
+pub fn deliver_in_call(thread: *mut Thread) {
+    handle_in_call(thread, || {
+        deliver(thread);
+    });
 }
 
 /// What is known about a signal; the first four bytes are its number.

@@ -21,6 +21,22 @@ struct Start {
     argument: Pointer,
     /// The function returns an int, as those of C11 do.
     returns_int: bool,
+    /// Signals that are blocked in it; all are until it is known.
+    mask: u64,
+}
+
+/// All signals that can be blocked and are not ours.
+const ALL: u64 = !(crate::signals::NEVER_BLOCKED | 1 << 8 | 1 << 18);
+
+/// Those that the C library keeps for itself, and does not leave blocked.
+const LIBRARY: u64 = 3 << 31;
+
+/// Sets the signals that are blocked; which were so before.
+fn block_signals(set: u64) -> u64 {
+    let mut before = 0u64;
+    let (new, old) = (&set as *const u64 as usize, &mut before as *mut u64 as usize);
+    unsafe { c::system(c::number::RT_SIGPROCMASK, [c::SIG_SETMASK, new, old, 8, 0, 0]) };
+    before
 }
 
 /// The key of thread-specific data whose destructor tells us that a thread ends.
@@ -36,17 +52,12 @@ fn real_create() -> Create {
 
 /// A thread of the runtime itself, which gets no signals and no events.
 pub fn start_own(function: Function) {
-    let all = u64::MAX;
-    let mut before = 0u64;
-    let mask = |set: *const u64, old: *mut u64| unsafe {
-        c::system(c::number::RT_SIGPROCMASK, [c::SIG_SETMASK, set as usize, old as usize, 8, 0, 0])
-    };
-    mask(&all, &mut before);
+    let before = block_signals(u64::MAX);
     let mut handle = 0;
     if unsafe { real_create()(&mut handle, core::ptr::null_mut(), function, core::ptr::null_mut()) } != 0 {
         crate::memory::die("a thread cannot be started");
     }
-    mask(&before, core::ptr::null_mut());
+    block_signals(before);
 }
 
 unsafe extern "C" fn begin(start: Pointer) -> Pointer {
@@ -62,6 +73,15 @@ unsafe extern "C" fn begin(start: Pointer) -> Pointer {
     if is_on() {
         // Like a return address, it is one beyond the place that is meant.
         put3(head(op::BEGIN, 0, start.function + 1), this.number as u64, start.function as u64);
+        unsafe { crate::free::leave() };
+    }
+    // Unless its attributes wanted others.
+    let found = block_signals(start.mask);
+    if found | LIBRARY != ALL {
+        block_signals(found);
+    }
+    if is_on() && crate::signals::pending(this) != 0 {
+        crate::signals::deliver(thread);
         unsafe { crate::free::leave() };
     }
     let Start { function, argument, returns_int, .. } = *start;
@@ -104,6 +124,8 @@ unsafe extern "C" fn end(thread: Pointer) {
         flush();
         put3(head(op::END, 0, 0), this.number as u64, 0);
         this.inside += 1;
+        // Nor in one that nobody knows any more.
+        block_signals(ALL);
         token::retire(thread);
     } else {
         this.set(State::Dead);
@@ -134,12 +156,15 @@ fn start(
         };
         let number = unsafe { (*thread).number } as u64;
         put3(head(op::FORK, 0, pc), number, function as u64);
-        let begin_with = Box::into_raw(Box::new(Start { thread, function, argument, returns_int }));
+        // A handler must not run in a thread that nobody knows yet.
+        let mask = block_signals(ALL);
+        let begin_with = Box::into_raw(Box::new(Start { thread, function, argument, returns_int, mask }));
         let mut made = 0;
         let own = crate::stacks::with_new_stack(attributes.cast(), thread);
         let attributes =
             own.as_ref().map_or(attributes, |own| (own as *const crate::stacks::Attributes).cast_mut().cast());
         let result = token::lend(creator, || unsafe { real_create()(&mut made, attributes, begin, begin_with.cast()) });
+        block_signals(mask);
         if result == 0 {
             unsafe {
                 (*thread).handle.store(made, Relaxed);
