@@ -5,7 +5,7 @@
 
 use crate::c::{self, Pointer, Timespec, number};
 use crate::cancel;
-use crate::descriptors::{accepted, brought, gives, gives_object, object_of, takes, takes_object};
+use crate::descriptors::{accepted, brought, gives, gives_object, object_of, puts_into, takes, takes_object};
 use crate::heap::appeared;
 use crate::ready::{polled, selected, waited, watches};
 use crate::record::{put_range, put3};
@@ -242,7 +242,7 @@ calls! {
     recvmmsg "r9" (fd: c_int, m: Pointer, n: c_uint, f: c_int, t: Pointer) -> c_int; messages(m, n, |m, _| message(m, isize::MAX, may_write));
         |r| { takes(fd); messages(m, (*r).max(0) as c_uint, |m, length| { message(m, length, writes); brought(m) }) };
     sendmmsg "r8" (fd: c_int, m: Pointer, n: c_uint, f: c_int) -> c_int; { messages(m, n, |m, _| message(m, isize::MAX, reads)); gives(fd) }; |_r| ();
-    splice stack (from: c_int, a: Pointer, to: c_int, b: Pointer, n: usize, f: c_uint) -> isize; gives(to); |_r| takes(from);
+    splice stack (from: c_int, a: Pointer, to: c_int, b: Pointer, n: usize, f: c_uint) -> isize; puts_into(to); |_r| takes(from);
     eventfd_read "rdx" (fd: c_int, to: Pointer) -> c_int; may_write(to, 8); |r| if *r == 0 { takes(fd); writes(to, 8) };
     eventfd_write "rdx" (fd: c_int, n: u64) -> c_int; gives(fd); |_r| ();
     mq_send "r8" (q: c_int, from: Pointer, n: usize, k: c_uint) -> c_int; { reads(from, n); gives(q) }; |_r| ();
@@ -260,13 +260,13 @@ calls! {
     preadv "r8" (fd: c_int, to: Pointer, n: c_int, at: i64) -> isize; vector(to, n, isize::MAX, may_write); |r| { takes(fd); vector(to, n, *r, writes) };
     preadv64 "r8" (fd: c_int, to: Pointer, n: c_int, at: i64) -> isize; vector(to, n, isize::MAX, may_write); |r| { takes(fd); vector(to, n, *r, writes) };
     pwritev "r8" (fd: c_int, from: Pointer, n: c_int, at: i64) -> isize;
-        { vector(from, n, isize::MAX, reads); gives(fd) }; |_r| ();
+        { vector(from, n, isize::MAX, reads); puts_into(fd) }; |_r| ();
     pwritev64 "r8" (fd: c_int, from: Pointer, n: c_int, at: i64) -> isize;
-        { vector(from, n, isize::MAX, reads); gives(fd) }; |_r| ();
-    write "rcx" (fd: c_int, from: Pointer, n: usize) -> isize; { reads(from, n); gives(fd) }; |_r| ();
-    pwrite "r8" (fd: c_int, from: Pointer, n: usize, at: i64) -> isize; { reads(from, n); gives(fd) }; |_r| ();
-    pwrite64 "r8" (fd: c_int, from: Pointer, n: usize, at: i64) -> isize; { reads(from, n); gives(fd) }; |_r| ();
-    writev "rcx" (fd: c_int, from: Pointer, n: c_int) -> isize; { vector(from, n, isize::MAX, reads); gives(fd) }; |_r| ();
+        { vector(from, n, isize::MAX, reads); puts_into(fd) }; |_r| ();
+    write "rcx" (fd: c_int, from: Pointer, n: usize) -> isize; { reads(from, n); puts_into(fd) }; |_r| ();
+    pwrite "r8" (fd: c_int, from: Pointer, n: usize, at: i64) -> isize; { reads(from, n); puts_into(fd) }; |_r| ();
+    pwrite64 "r8" (fd: c_int, from: Pointer, n: usize, at: i64) -> isize; { reads(from, n); puts_into(fd) }; |_r| ();
+    writev "rcx" (fd: c_int, from: Pointer, n: c_int) -> isize; { vector(from, n, isize::MAX, reads); puts_into(fd) }; |_r| ();
     send "r8" (fd: c_int, from: Pointer, n: usize, f: c_int) -> isize; { reads(from, n); gives(fd) }; |_r| ();
     sendto stack (fd: c_int, from: Pointer, n: usize, f: c_int, a: Pointer, l: c_uint) -> isize;
         { reads(from, n); gives(fd) }; |_r| ();
@@ -403,8 +403,8 @@ stubs! { sigwait "rdx" wait_for_signal; }
 calls! {
     None;
     epoll_ctl "r8" (fd: c_int, o: c_int, of: c_int, e: Pointer) -> c_int; { watches(fd, o, of, e); gives(fd) }; |_r| ();
-    sendfile "r8" (to: c_int, from: c_int, at: Pointer, n: usize) -> isize; gives(to); |_r| takes(from);
-    sendfile64 "r8" (to: c_int, from: c_int, at: Pointer, n: usize) -> isize; gives(to); |_r| takes(from);
+    sendfile "r8" (to: c_int, from: c_int, at: Pointer, n: usize) -> isize; puts_into(to); |_r| takes(from);
+    sendfile64 "r8" (to: c_int, from: c_int, at: Pointer, n: usize) -> isize; puts_into(to); |_r| takes(from);
     flock "rdx" (fd: c_int, o: c_int) -> c_int; if o & UNLOCK != 0 { gives(fd) }; |r| if *r == 0 && o & UNLOCK == 0 { takes(fd) };
     system "rsi" (t: Pointer) -> c_int; (); |_r| ();
     getaddrinfo "r8" (a: Pointer, b: Pointer, h: Pointer, r: Pointer) -> c_int; may_write(r, 8);

@@ -81,6 +81,7 @@ pub mod number {
     pub const TGKILL: i64 = 234;
     pub const OPENAT: i64 = 257;
     pub const MEMBARRIER: i64 = 324;
+    pub const FCNTL: i64 = 72;
     pub const STATX: i64 = 332;
     pub const CLONE3: i64 = 435;
 }

@@ -15,11 +15,11 @@ use crate::token::{enter, is_on, wipe};
 use crate::wire::{NUMBERS, SIGNALS, SOCKETS, head, op};
 use crate::{real, stubs};
 use core::ffi::{c_char, c_int, c_uint};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const KNOWN: usize = 1 << 16;
 
-/// Object of each descriptor; 0: itself. Guarded by the token.
+/// Object of each descriptor; 0: itself, as nobody else in the program has to do with it. Guarded by the token.
 static OBJECTS: Global<[u32; KNOWN]> = Global::new([0; KNOWN]);
 
 /// What something is known by: for files the device, the number there, and the time of birth.
@@ -31,13 +31,38 @@ static THINGS: Global<BTreeMap<Key, u32>> = Global::new(BTreeMap::new());
 /// The object that was found last.
 static LAST: Global<u32> = Global::new(SOCKETS as u32);
 
-/// The object of something that is known by `key`: the next number if it is new, so that a run that is repeated has the same.
+/// Objects of files that were opened for writing alone, like those in which programs write down what they do: nobody learns
+/// anything from what is written there. Guarded by the token.
+static UNREAD: Global<BTreeSet<u32>> = Global::new(BTreeSet::new());
+
+/// An object that there was not before: the next number, so that a run that is repeated has the same.
+fn new_object() -> u32 {
+    unsafe {
+        *LAST.get() += 1;
+        *LAST.get()
+    }
+}
+
+/// The object of something that is known by `key`.
 pub fn object_of(key: Key) -> u32 {
+    inside(thread::current(), || unsafe { *(*THINGS.get()).entry(key).or_insert_with(new_object) })
+}
+
+/// The object of a file, and who can learn what is in it.
+fn object_of_file(key: Key, descriptor: c_int) -> u32 {
+    const GET_FLAGS: usize = 3;
+    const HOW: i64 = 3;
+    const TO_WRITE: i64 = 1;
+    let flags = unsafe { system(number::FCNTL, [descriptor as usize, GET_FLAGS, 0, 0, 0, 0]) };
     inside(thread::current(), || unsafe {
-        *(*THINGS.get()).entry(key).or_insert_with(|| {
-            *LAST.get() += 1;
-            *LAST.get()
-        })
+        let is_new = !(*THINGS.get()).contains_key(&key);
+        let object = object_of(key);
+        if flags & HOW != TO_WRITE {
+            (*UNREAD.get()).remove(&object);
+        } else if is_new {
+            (*UNREAD.get()).insert(object);
+        }
+        object
     })
 }
 
@@ -100,7 +125,8 @@ fn identify(descriptor: c_int) -> u32 {
     const FILE: u64 = 0o10;
     const SOCKET: u64 = 0o14;
     match Facts::of_descriptor(descriptor) {
-        Some(Facts { kind: FIFO | FILE, key, .. }) => object_of(key),
+        Some(Facts { kind: FIFO, key, .. }) => object_of(key),
+        Some(Facts { kind: FILE, key, .. }) => object_of_file(key, descriptor),
         Some(Facts { kind: SOCKET, key, .. }) => unsafe {
             (&*THINGS.get()).get(&key).copied().unwrap_or(SOCKETS as u32)
         },
@@ -155,6 +181,19 @@ pub fn takes_object(object: u64) {
 
 pub fn gives(descriptor: c_int) {
     gives_object(object(descriptor));
+}
+
+/// A thread is about to write. What it writes where nobody else in the program can read it orders nothing: into what the program
+/// was given when it began, like its output, and into files that it only writes.
+pub fn puts_into(descriptor: c_int) {
+    if let Some(object) = read_by_others(descriptor) {
+        gives_object(object as u64);
+    }
+}
+
+/// The object, if others may read what is written into it.
+pub fn read_by_others(descriptor: c_int) -> Option<u32> {
+    shared(descriptor).filter(|object| unsafe { !(&*UNREAD.get()).contains(object) })
 }
 
 pub fn takes(descriptor: c_int) {
@@ -345,19 +384,19 @@ make! {
     mq_open "r8" (t: Pointer, f: c_int, m: usize, a: Pointer) |r| made(r);
     __mq_open_2 "rdx" (t: Pointer, f: c_int) |r| made(r);
     posix_openpt "rsi" (f: c_int) |r| made(r);
-    eventfd "rdx" (n: c_uint, f: c_int) |r| made_for(r, 0);
-    epoll_create "rsi" (n: c_int) |r| made_for(r, 0);
-    epoll_create1 "rsi" (f: c_int) |r| made_for(r, 0);
-    timerfd_create "rdx" (k: c_int, f: c_int) |r| made_for(r, 0);
-    inotify_init "rdi" () |r| made_for(r, 0);
-    inotify_init1 "rsi" (f: c_int) |r| made_for(r, 0);
-    fanotify_init "rdx" (f: c_uint, e: c_uint) |r| made_for(r, 0);
+    eventfd "rdx" (n: c_uint, f: c_int) |r| made_for(r, new_object());
+    epoll_create "rsi" (n: c_int) |r| made_for(r, new_object());
+    epoll_create1 "rsi" (f: c_int) |r| made_for(r, new_object());
+    timerfd_create "rdx" (k: c_int, f: c_int) |r| made_for(r, new_object());
+    inotify_init "rdi" () |r| made_for(r, new_object());
+    inotify_init1 "rsi" (f: c_int) |r| made_for(r, new_object());
+    fanotify_init "rdx" (f: c_uint, e: c_uint) |r| made_for(r, new_object());
     signalfd "rcx" (d: c_int, m: Pointer, f: c_int) |r| if r == d { set_object(r, SIGNALS as u32) } else { made_for(r, SIGNALS as u32) };
     socket "rcx" (d: c_int, t: c_int, k: c_int) |r| made_for(r, SOCKETS as u32);
     pipe "rsi" (p: *mut c_int) |r| pair(p, pipe_of);
     pipe2 "rdx" (p: *mut c_int, f: c_int) |r| pair(p, pipe_of);
     socketpair "r8" (d: c_int, t: c_int, k: c_int, p: *mut c_int) |r| pair(p, identify_pair);
-    dup "rsi" (d: c_int) |r| made_for(r, object(d) as u32);
+    dup "rsi" (d: c_int) |r| made_for(r, shared(d).unwrap_or(0));
 }
 
 /// A descriptor that is to be a copy of another is closed first.
@@ -372,7 +411,7 @@ fn copy_to(from: c_int, to: c_int, pc: usize, call: impl FnOnce() -> c_int) -> c
     let result = call();
     if begins(pc) {
         match result {
-            0.. => made_for(result, object(from) as u32),
+            0.. => made_for(result, shared(from).unwrap_or(0)),
             _ => set_object(to, before.unwrap_or(0)),
         }
     }
@@ -393,7 +432,7 @@ fn control(descriptor: c_int, command: c_int, pc: usize, call: impl FnOnce() -> 
     match command {
         COPY | COPY_CLOSED_ON_EXEC => making(pc, false, call, |&made| {
             if made >= 0 {
-                made_for(made, object(descriptor) as u32)
+                made_for(made, shared(descriptor).unwrap_or(0))
             }
         }),
         _ => call(),

@@ -1,7 +1,7 @@
 //! Streams of the C library: they have descriptors, which the library opens, fills and closes by itself.
 
 use crate::c::{self, EBUSY, Pointer};
-use crate::descriptors::{begins, closes, closing, gives_object, made, making, shared, takes_object};
+use crate::descriptors::{self, begins, closes, closing, gives_object, made, making, shared, takes_object};
 use crate::locks::contend;
 use crate::record::put3;
 use crate::thread::{self, inside};
@@ -33,12 +33,10 @@ pub fn takes_stream(stream: Pointer) {
     }
 }
 
-/// A thread is about to write. What it writes where nobody else in the program can read it orders nothing.
+/// A thread is about to write; see [`descriptors::puts_into`].
 fn puts_into(descriptor: c_int, pc: usize) {
-    if let Some(object) = shared(descriptor)
-        && begins(pc)
-    {
-        gives_object(object as u64);
+    if descriptors::read_by_others(descriptor).is_some() && begins(pc) {
+        descriptors::puts_into(descriptor);
         unsafe { crate::free::leave() };
     }
 }

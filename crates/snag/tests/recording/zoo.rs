@@ -60,6 +60,18 @@ fn what_only_the_kernel_hands_over() {
     is_free_of_races("clang", &["-O2"], "handed_over.c", "24 10\n", 9..12);
 }
 
+/// Missed races of threads that write into the same file, or to where the program's output goes.
+#[test]
+fn what_is_only_written_orders_nothing() {
+    let folder = Folder::new("logging");
+    compile("gcc", &["-g", "-w", "-O1", "-fsanitize=thread"], &program("logging.c"), &folder.path("program"));
+    for how in ["stream", "printed", "file", "output", "copy"] {
+        let output = snag(&folder, &["run", "--keep", "run.snag", "--", "./program", how, "log"]);
+        assert_eq!(output.status.code(), Some(1), "{how}: {}", complaint(&output));
+        assert!(text(&output).contains("data race on written_down"), "{how}: {}", text(&output));
+    }
+}
+
 /// Found such blocks taken for what was freed there before.
 #[test]
 fn blocks_that_the_library_makes_are_not_freed_ones() {
