@@ -78,15 +78,21 @@ fn output_that_cannot_be_written_is_an_error_that_names_the_file() {
 #[cfg(unix)]
 fn every_signal_that_ends_programs_leaves_no_file_behind() {
     use std::io::{BufRead, BufReader, Write};
+    use std::os::unix::process::CommandExt;
     for signal in ["-INT", "-TERM", "-HUP"] {
         let folder = Folder::new(&format!("signal{signal}"));
         let report = folder.path("report.txt");
+        let mut command = command(&["-v", "check", "-o", &report, "-"]);
+        // The tests may have been started under nohup, which would go on to the program.
+        // SAFETY: a plain system call in the child before it becomes the program.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGHUP, libc::SIG_DFL);
+                Ok(())
+            })
+        };
         // The warning about the unknown thread tells that it reads.
-        let mut child = command(&["-v", "check", "-o", &report, "-"])
-            .stdin(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program runs");
+        let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program runs");
         let mut input = child.stdin.take().expect("a pipe");
         let mut said = BufReader::new(child.stderr.take().expect("a pipe")).lines();
         assert_eq!(said.next().expect("a line").expect("text"), "snag: -: reading");
