@@ -2,7 +2,8 @@
 //!
 //! What one thread puts into a pipe, socket or file comes before what another takes out of it: both do so by the same
 //! *object*. And a number is given to another descriptor only after it was closed: what its user did before comes before
-//! what the next one does. Programs keep things by that number.
+//! what the next one does. Programs keep things by that number. What is written where nobody in the program reads it orders
+//! nothing.
 
 use crate::blocking::call_pc;
 use crate::c::{self, Pointer, number, system};
@@ -280,8 +281,8 @@ pub fn making<R>(pc: usize, is_point: IsPoint, call: impl FnOnce() -> R, then: i
     result
 }
 
-/// A call that closes something, after what it means was noted.
-pub fn closing<R>(pc: usize, is_point: IsPoint, note: impl FnOnce(), call: impl FnOnce() -> R) -> R {
+/// A call before which it is noted what it means: that something is closed, sent or set.
+pub fn noting<R>(pc: usize, is_point: IsPoint, note: impl FnOnce(), call: impl FnOnce() -> R) -> R {
     if begins(pc) {
         if is_point {
             cancel::point(thread::current(), pc);
@@ -296,7 +297,7 @@ pub fn closing<R>(pc: usize, is_point: IsPoint, note: impl FnOnce(), call: impl 
 }
 
 unsafe extern "C" fn close_at(descriptor: c_int, pc: usize) -> c_int {
-    closing(pc, true, || closes(descriptor), || unsafe { real!(close, fn(c_int) -> c_int)(descriptor) })
+    noting(pc, true, || closes(descriptor), || unsafe { real!(close, fn(c_int) -> c_int)(descriptor) })
 }
 
 const HERE: c_int = -100;
@@ -307,7 +308,7 @@ macro_rules! unname {
         const _: () = {
             unsafe extern "C" fn recorded($($argument: $type,)* pc: usize) -> c_int {
                 let call = || unsafe { real!($name, fn($($type),*) -> c_int)($($argument),*) };
-                closing(pc, false, || unnames($folder, $path), call)
+                noting(pc, false, || unnames($folder, $path), call)
             }
             stubs! { $name $register recorded; }
         };
@@ -324,11 +325,11 @@ unname! {
 }
 
 unsafe extern "C" fn close_queue(queue: c_int, pc: usize) -> c_int {
-    closing(pc, false, || closes(queue), || unsafe { real!(mq_close, fn(c_int) -> c_int)(queue) })
+    noting(pc, false, || closes(queue), || unsafe { real!(mq_close, fn(c_int) -> c_int)(queue) })
 }
 
 unsafe extern "C" fn shut_down(descriptor: c_int, how: c_int, pc: usize) -> c_int {
-    closing(pc, false, || gives(descriptor), || unsafe { real!(shutdown, fn(c_int, c_int) -> c_int)(descriptor, how) })
+    noting(pc, false, || gives(descriptor), || unsafe { real!(shutdown, fn(c_int, c_int) -> c_int)(descriptor, how) })
 }
 
 /// Calls of the C library that make descriptors, and what they lead to.

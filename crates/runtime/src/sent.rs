@@ -2,7 +2,7 @@
 //! timer, or learns that the process has ended.
 
 use crate::c::Pointer;
-use crate::descriptors::{begins, closing, gives, gives_object, takes_object};
+use crate::descriptors::{begins, gives, gives_object, noting, takes_object};
 use crate::wire::SIGNALS;
 use crate::{real, stubs};
 use core::ffi::{c_int, c_uint};
@@ -33,7 +33,7 @@ macro_rules! send {
     ($($name:ident $register:literal ($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
         const _: () = {
             unsafe extern "C" fn recorded($($argument: $type,)* pc: usize) -> $result {
-                closing(pc, false, sends, || unsafe { real!($name, fn($($type),*) -> $result)($($argument),*) })
+                noting(pc, false, sends, || unsafe { real!($name, fn($($type),*) -> $result)($($argument),*) })
             }
             stubs! { $name $register recorded; }
         };
@@ -55,39 +55,26 @@ send! {
 
 unsafe extern "C" fn set_timer(descriptor: c_int, flags: c_int, new: Pointer, old: Pointer, pc: usize) -> c_int {
     let really = real!(timerfd_settime, fn(c_int, c_int, Pointer, Pointer) -> c_int);
-    closing(pc, false, || gives(descriptor), || unsafe { really(descriptor, flags, new, old) })
+    noting(pc, false, || gives(descriptor), || unsafe { really(descriptor, flags, new, old) })
 }
 
 stubs! { timerfd_settime "r8" set_timer; }
 
-type Spawn = unsafe extern "C" fn(Pointer, Pointer, Pointer, Pointer, Pointer, Pointer) -> c_int;
-
-fn spawn([a, b, c, d, e, f]: [Pointer; 6], really: Spawn) -> c_int {
-    closing(0, false, sends, || unsafe { really(a, b, c, d, e, f) })
+macro_rules! spawn {
+    ($($name:ident)*) => {$(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            child: Pointer,
+            program: Pointer,
+            actions: Pointer,
+            attributes: Pointer,
+            arguments: Pointer,
+            environment: Pointer,
+        ) -> c_int {
+            let really = real!($name, fn(Pointer, Pointer, Pointer, Pointer, Pointer, Pointer) -> c_int);
+            noting(0, false, sends, || unsafe { really(child, program, actions, attributes, arguments, environment) })
+        }
+    )*};
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_spawn(
-    child: Pointer,
-    path: Pointer,
-    actions: Pointer,
-    attributes: Pointer,
-    arguments: Pointer,
-    environment: Pointer,
-) -> c_int {
-    let really = real!(posix_spawn, fn(Pointer, Pointer, Pointer, Pointer, Pointer, Pointer) -> c_int);
-    spawn([child, path, actions, attributes, arguments, environment], really)
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_spawnp(
-    child: Pointer,
-    name: Pointer,
-    actions: Pointer,
-    attributes: Pointer,
-    arguments: Pointer,
-    environment: Pointer,
-) -> c_int {
-    let really = real!(posix_spawnp, fn(Pointer, Pointer, Pointer, Pointer, Pointer, Pointer) -> c_int);
-    spawn([child, name, actions, attributes, arguments, environment], really)
-}
+spawn! { posix_spawn posix_spawnp }

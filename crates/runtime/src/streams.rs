@@ -1,7 +1,8 @@
-//! Streams of the C library: they have descriptors, which the library opens, fills and closes by itself.
+//! Streams of the C library: they have descriptors, which the library opens, fills and closes by itself. They hand over what their
+//! descriptors do, and have locks that programs may take.
 
 use crate::c::{self, EBUSY, Pointer};
-use crate::descriptors::{self, begins, closes, closing, gives_object, made, making, shared, takes_object};
+use crate::descriptors::{self, begins, closes, gives_object, made, making, noting, shared, takes_object};
 use crate::locks::contend;
 use crate::record::put3;
 use crate::thread::{self, inside};
@@ -75,7 +76,7 @@ macro_rules! close {
         const _: () = {
             unsafe extern "C" fn recorded(opened: Pointer, pc: usize) -> c_int {
                 let note = || if !opened.is_null() { closes($number(opened)) };
-                closing(pc, false, note, || unsafe { real!($name, fn(Pointer) -> c_int)(opened) })
+                noting(pc, false, note, || unsafe { real!($name, fn(Pointer) -> c_int)(opened) })
             }
             stubs! { $name $register recorded; }
         };
