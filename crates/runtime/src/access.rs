@@ -64,17 +64,58 @@ unsafe fn load<const LOG: u8>(address: usize) -> u64 {
 }
 
 /// An access that needs nothing but its record is done here, in registers; whatever else there is to do is left to
-/// [`any_access`], before anything was done.
+/// [`any_access`], before anything was done but what it would do first.
 #[inline(always)]
 unsafe fn access<const LOG: u8, const WRITES: bool>(address: usize, pc: usize) {
     let thread = thread::current();
     let page = page();
-    let is_quick = HOLDER.0.load(Relaxed) == thread as usize && page.budget > 0 && page.next < page.limit;
-    if !is_quick || !flush_quickly() {
-        return unsafe { any_access::<LOG, WRITES>(address, pc) };
+    let holds = HOLDER.0.load(Relaxed) == thread as usize;
+    if holds && page.next < page.limit && flush_quickly() && spend() {
+        unsafe { put_access::<LOG, WRITES>(address, pc) };
+        leave_nothing_of_ours();
+    } else {
+        unsafe { any_access::<LOG, WRITES>(address, pc) };
+        leave_nothing();
     }
+}
+
+/// Counts a scheduling point; false, and nothing is counted, if there is none left.
+#[inline(always)]
+fn spend() -> bool {
+    let page = page();
     page.budget -= 1;
-    unsafe { put_access::<LOG, WRITES>(address, pc) };
+    if page.budget < 0 {
+        page.budget += 1;
+        return false;
+    }
+    true
+}
+
+/// Compiled code may store what happens to be in a register, where it does not matter what it stores: parts of a value that mean
+/// nothing. What we have left there is different in a replay.
+#[inline(always)]
+fn leave_nothing() {
+    unsafe {
+        core::arch::asm!(
+            "xor eax, eax", "xor ecx, ecx", "xor edx, edx", "xor esi, esi", "xor edi, edi",
+            "xor r8d, r8d", "xor r9d, r9d", "xor r10d, r10d", "xor r11d, r11d",
+            out("rax") _, out("rcx") _, out("rdx") _, out("rsi") _, out("rdi") _,
+            out("r8") _, out("r9") _, out("r10") _, out("r11") _,
+            options(nostack),
+        )
+    };
+}
+
+/// The same for an access that was quick: the others have what the program has given us, or its memory.
+#[inline(always)]
+fn leave_nothing_of_ours() {
+    unsafe {
+        core::arch::asm!(
+            "xor eax, eax", "xor ecx, ecx", "xor edx, edx",
+            out("rax") _, out("rcx") _, out("rdx") _,
+            options(nostack),
+        )
+    };
 }
 
 #[cold]
@@ -256,10 +297,12 @@ pub unsafe extern "C" fn __tsan_func_entry() {
 unsafe extern "C" fn enter_function(pc: usize, stack: usize) {
     let thread = thread::current();
     if HOLDER.0.load(Relaxed) != thread as usize {
-        return unsafe { enter_without_token(pc, stack) };
+        unsafe { enter_without_token(pc, stack) };
+        return leave_nothing();
     }
     flush();
     unsafe { thread::enter_frame(thread, pc, stack, put1) };
+    leave_nothing();
 }
 
 #[cold]
@@ -279,10 +322,12 @@ unsafe extern "C" fn enter_without_token(pc: usize, stack: usize) {
 pub unsafe extern "C" fn __tsan_func_exit() {
     let thread = thread::current();
     if HOLDER.0.load(Relaxed) != thread as usize {
-        return unsafe { leave_without_token() };
+        unsafe { leave_without_token() };
+        return leave_nothing();
     }
     flush();
     unsafe { thread::leave_frame(thread, put1) };
+    leave_nothing();
 }
 
 #[cold]
