@@ -8,7 +8,7 @@ use crate::trees::Trees;
 use crate::validate::Validator;
 use std::path::{Path, PathBuf};
 
-/// What a format has to provide. One call reads some tens of thousands of events,
+/// What a format has to provide. One call reads some thousands of events,
 /// so that the dynamic dispatch costs nothing.
 pub trait BlockReader: Send {
     /// Appends the next events to `events`; false if there are no more. After an error `events` holds, of the events that stand

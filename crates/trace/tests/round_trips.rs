@@ -8,8 +8,10 @@ use snag_trace::exercise::recording_bytes;
 use snag_trace::open::Format;
 use snag_trace::snag_format::{BLOCK_EVENTS, SnagFile, SnagReader, SnagWriter};
 use snag_trace::std_format::StdReader;
+use snag_trace::tables::Object;
 use snag_trace::text_format::TextReader;
-use snag_trace::{BlockReader, Events, Trace, TraceReader, generate};
+use snag_trace::{BlockReader, Events, Op, ReachId, Trace, TraceReader, generate, read_from};
+use std::io::Cursor;
 
 const STD: &[&str] = &[
     "T0|fork(T1)|A.java:1\nT1|w(x)|B.java:2\nT0|join(T1)|\n",
@@ -80,6 +82,35 @@ fn random_traces_with_every_kind_of_event_survive_text_and_snag() {
         assert_eq!(write_as(Format::Text, &recorded).unwrap(), text);
     }
     assert_eq!(ops.len(), snag_trace::Op::ALL.len(), "not every operation occurs: {ops:?}");
+}
+
+#[test]
+fn arguments_mean_the_same_in_each_block() {
+    // What the first call was given leads to a set that no file lists; the sets of later calls are listed after it was read.
+    let mut text = String::from(
+        "%snag 1\nT|reach(o,{o.f,p})|a\nT|reach(p,{})|a\nT|reach(q,{})|a\nT|method-begin(m,o)|b\nT|method-end(m)|c\n",
+    );
+    (0..BLOCK_EVENTS).for_each(|_| text.push_str("T|w(x)|d\n"));
+    text.push_str("T|method-begin(m,p,q)|e\nT|method-end(m)|f\nT|method-begin(m,{q})|g\nT|method-end(m)|h\n");
+    // This is what the first one leads to.
+    text.push_str("T|method-begin(m,{o,o.f,p})|i\nT|method-end(m)|j\nT|reach(q,{o})|k\nT|method-begin(m,q)|l\n");
+    let reached = |format, bytes: &[u8]| {
+        let trace = read_from(Cursor::new(bytes.to_vec()), Some(format), None).unwrap().read_all().unwrap().0;
+        let begins = trace.events.iter().filter(|event| event.op == Op::MethodBegin);
+        let names = |object: &Object| match *object {
+            Object::Variable(id) => trace.tables.variable_text(id),
+            ref other => format!("{other:?}"),
+        };
+        begins.map(|begin| trace.tables.reach_objects(ReachId(begin.aux)).iter().map(names).collect()).collect()
+    };
+    let expected: Vec<Vec<String>> = reached(Format::Text, text.as_bytes());
+    assert_eq!(expected.len(), 5);
+    let written = read_as(Format::Text, text.as_bytes()).unwrap();
+    let by_blocks = streamed(Box::new(TextReader::new(Drip::new(text.as_bytes(), 1000))), true);
+    for bytes in [by_blocks, recording_bytes(&written)] {
+        assert_eq!(reached(Format::Snag, &bytes), expected);
+        assert!(read_as(Format::Snag, &bytes).unwrap() == written);
+    }
 }
 
 #[test]

@@ -40,6 +40,11 @@ impl<W: Write> Blocks<W> {
 
     /// Writes a block, after the header of the file if it is the first.
     pub(super) fn write(&mut self, kind: Kind, events: usize, payload: &[u8]) -> Result<()> {
+        self.write_parts(kind, events, payload, &[])
+    }
+
+    /// The same for a payload of several parts, of which the ends are given: each is like those in the same place of others.
+    pub(super) fn write_parts(&mut self, kind: Kind, events: usize, payload: &[u8], parts: &[usize]) -> Result<()> {
         self.header()?;
         if payload.len() > LONGEST_PAYLOAD {
             let message = format!("cannot be written: a block would be longer than {LONGEST_PAYLOAD} bytes");
@@ -47,7 +52,7 @@ impl<W: Write> Blocks<W> {
         }
         let (packing, stored) = match kind {
             Kind::End => (Packing::Plain, payload),
-            _ => self.packer.pack(payload),
+            _ => self.packer.pack(payload, parts),
         };
         let header = BlockHeader {
             kind,

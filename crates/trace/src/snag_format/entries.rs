@@ -18,7 +18,9 @@
 
 use super::numbers::{Input, LONGEST_TEXT, put, put_text};
 use super::{END_LENGTH, Entry, FILE_HEADER, Kind, unzigzag, zigzag};
+use crate::events::Events;
 use crate::ids::*;
+use crate::op::Op;
 use crate::tables::{Layout, Object, Space, Tables, Variable};
 use crate::text_format::{is_comment, is_marker};
 use std::collections::HashSet;
@@ -300,6 +302,12 @@ pub(super) struct Known {
     /// Variables that names blocks list, in their order: what they call by a number. Events that were recorded bring
     /// further variables.
     listed: Vec<VarId>,
+    /// Sets of what missing methods could reach or were given, likewise: what they were given leads to further sets.
+    sets: Vec<ReachId>,
+    /// The same, against listing one twice.
+    set_ids: HashSet<ReachId>,
+    /// Whether a set has another number than in the file.
+    moved: bool,
     /// Whether the events are such events, once there are any.
     recorded: Option<bool>,
 }
@@ -308,6 +316,20 @@ impl Known {
     /// Notes that a block of events was read.
     pub(super) fn events_read(&mut self, tables: &Tables) {
         self.marks = Marks::of(tables);
+    }
+
+    /// Gives events from `from` on, which are as the file has them, the sets that it means.
+    pub(super) fn find_sets(&self, events: &mut Events, from: usize, tables: &Tables) {
+        if !self.moved && self.sets.len() == tables.reach_count() {
+            return;
+        }
+        for index in from..events.len() {
+            if matches!(events.ops()[index], Op::MethodBegin | Op::Reach) {
+                let set = self.sets.get(events.aux(index) as usize);
+                // Others are not known, also if there are some by now.
+                events.set_aux(index, set.map_or(u32::MAX, |set| set.0));
+            }
+        }
     }
 
     /// Notes which of the two kinds of blocks of events is read; a file has only one.
@@ -377,7 +399,7 @@ impl Known {
         Ok(())
     }
 
-    fn read_reaches(&self, input: &mut Input, left: &mut usize, tables: &mut Tables) -> Result<(), String> {
+    fn read_reaches(&mut self, input: &mut Input, left: &mut usize, tables: &mut Tables) -> Result<(), String> {
         let mut members = MOST_MEMBERS;
         for _ in 0..input.count(left)? {
             let count = input.count(&mut members)?;
@@ -413,12 +435,13 @@ impl Known {
                     _ => Object::Barrier(BarrierId(id)),
                 });
             }
-            let before = tables.reach_count();
             if are_arguments && objects.is_empty() {
                 return Err("a missing method was given nothing, which is no list of arguments".to_owned());
             }
             let set = if are_arguments { tables.arguments(objects) } else { tables.reach(objects) };
-            if set.index() < before {
+            self.moved |= set.index() != self.sets.len();
+            self.sets.push(set);
+            if !self.set_ids.insert(set) {
                 return Err("a set of what a missing method could reach comes twice".to_owned());
             }
         }

@@ -43,7 +43,7 @@ impl SnagFile {
             return Err(Error::new(Position::Whole, "is a directory, not a trace"));
         }
         let mut file = SnagFile {
-            reader: SnagReader::new(file),
+            reader: SnagReader::new(file).by_whole_blocks(),
             tables: Tables::new(),
             index: None,
             length: metadata.len(),

@@ -1,5 +1,9 @@
 //! How the payload of a block is compressed.
 
+use std::io;
+use zstd::bulk::Compressor;
+use zstd::zstd_safe::{CParameter, ParamSwitch, compress_bound};
+
 /// A block as stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -7,12 +11,24 @@ pub(super) enum Packing {
     Plain = 0,
     /// LZ4, block format.
     Lz4 = 1,
-    /// One zstd frame. Not in files of version 1.
+    /// Zstd frames, one after the other. Not in files of version 1.
     Zstd = 2,
 }
 
 /// Fast, and hardly worse than higher levels on what guessing has left.
 const ZSTD_LEVEL: i32 = 1;
+
+/// Zstd skips so many bytes whenever it has found nothing that was there before: all of them.
+const WITHOUT_MATCHES: u32 = 1 << 17;
+
+/// So often a part of a payload is compressed in the same way before both are tried again.
+const KEPT: u32 = 32;
+
+/// Shorter payloads are taken as a whole.
+const SHORT_PAYLOAD: usize = 1 << 16;
+
+/// Shorter parts are compressed with matches, without trying what is better.
+const SHORT_PART: usize = 1 << 12;
 
 impl Packing {
     pub(super) fn from_code(code: u8) -> Option<Packing> {
@@ -47,44 +63,158 @@ impl Packing {
 /// Compresses payloads in one way; keeps its memory from one to the next.
 pub(super) struct Packer {
     packing: Packing,
-    zstd: Option<zstd::bulk::Compressor<'static>>,
+    zstd: Option<Zstd>,
     packed: Vec<u8>,
 }
 
 impl Packer {
     pub(super) fn new(packing: Packing) -> Packer {
-        let zstd = match packing {
-            Packing::Zstd => zstd::bulk::Compressor::new(ZSTD_LEVEL).ok(),
-            _ => None,
+        let (packing, zstd) = match packing {
+            // A library that does not know what is asked for: then nothing is compressed.
+            Packing::Zstd => Zstd::new().map_or((Packing::Plain, None), |zstd| (packing, Some(zstd))),
+            _ => (packing, None),
         };
         Packer { packing, zstd, packed: Vec::new() }
     }
 
     /// The payload as it is to be stored: compressed if that makes it smaller by more than a quarter (LZ4, which is
-    /// there to save time) or at all (zstd).
-    pub(super) fn pack<'a>(&'a mut self, payload: &'a [u8]) -> (Packing, &'a [u8]) {
+    /// there to save time) or at all (zstd). The ends of its parts are given if they are alike in all payloads that have some.
+    pub(super) fn pack<'a>(&'a mut self, payload: &'a [u8], parts: &[usize]) -> (Packing, &'a [u8]) {
         let enough = match self.packing {
             Packing::Plain => return (Packing::Plain, payload),
             Packing::Lz4 => payload.len() / 4 * 3,
             Packing::Zstd => payload.len(),
         };
-        match self.try_pack(payload) {
+        match self.try_pack(payload, parts) {
             Some(length) if length < enough => (self.packing, &self.packed[..length]),
             _ => (Packing::Plain, payload),
         }
     }
 
-    fn try_pack(&mut self, payload: &[u8]) -> Option<usize> {
-        let room = match self.packing {
-            Packing::Zstd => zstd::zstd_safe::compress_bound(payload.len()),
-            _ => lz4_flex::block::get_maximum_output_size(payload.len()),
-        };
-        if self.packed.len() < room {
-            self.packed.resize(room, 0);
+    fn try_pack(&mut self, payload: &[u8], parts: &[usize]) -> Option<usize> {
+        if let Some(zstd) = &mut self.zstd {
+            return zstd.pack(payload, parts, &mut self.packed).ok();
         }
-        match &mut self.zstd {
-            Some(zstd) => zstd.compress_to_buffer(payload, &mut self.packed[..]).ok(),
-            None => lz4_flex::block::compress_into(payload, &mut self.packed).ok(),
+        let room = lz4_flex::block::get_maximum_output_size(payload.len());
+        make_room(&mut self.packed, room);
+        lz4_flex::block::compress_into(payload, &mut self.packed).ok()
+    }
+}
+
+fn make_room(bytes: &mut Vec<u8>, room: usize) {
+    if bytes.len() < room {
+        bytes.resize(room, 0);
+    }
+}
+
+/// Compresses with zstd: by looking for what was there before, and by giving frequent bytes short codes. The first takes three
+/// times as long as the second, and what guessing has left seldom repeats itself: it is done only where it is worth it.
+struct Zstd {
+    with_matches: Compressor<'static>,
+    without_matches: Compressor<'static>,
+    /// Of each part: whether it is compressed with matches, and how often it will be before the other way is tried again.
+    parts: Vec<(bool, u32)>,
+    /// What was compressed to compare.
+    other: Vec<u8>,
+}
+
+impl Zstd {
+    fn new() -> io::Result<Zstd> {
+        let with_matches = Compressor::new(ZSTD_LEVEL)?;
+        let mut without_matches = Compressor::new(ZSTD_LEVEL)?;
+        without_matches.set_parameter(CParameter::TargetLength(WITHOUT_MATCHES))?;
+        // Else there would be no codes either if it is in such a hurry.
+        without_matches.set_parameter(CParameter::LiteralCompressionMode(ParamSwitch::Enable))?;
+        Ok(Zstd { with_matches, without_matches, parts: Vec::new(), other: Vec::new() })
+    }
+
+    /// How many bytes it has become.
+    fn pack(&mut self, payload: &[u8], ends: &[usize], packed: &mut Vec<u8>) -> io::Result<usize> {
+        let ends = if payload.len() < SHORT_PAYLOAD { &[] } else { ends };
+        make_room(packed, (ends.len() + 1) * compress_bound(0) + compress_bound(payload.len()));
+        self.parts.resize(self.parts.len().max(ends.len()), (true, 0));
+        let (mut start, mut length) = (0, 0);
+        for (part, &end) in ends.iter().enumerate() {
+            length += self.pack_part(part, &payload[start..end], &mut packed[length..])?;
+            start = end;
         }
+        if start < payload.len() {
+            length += self.with_matches.compress_to_buffer(&payload[start..], &mut packed[length..])?;
+        }
+        Ok(length)
+    }
+
+    fn pack_part(&mut self, part: usize, bytes: &[u8], packed: &mut [u8]) -> io::Result<usize> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        if bytes.len() < SHORT_PART {
+            return self.with_matches.compress_to_buffer(bytes, packed);
+        }
+        let (matches, left) = &mut self.parts[part];
+        if *left > 0 {
+            *left -= 1;
+            let way = if *matches { &mut self.with_matches } else { &mut self.without_matches };
+            return way.compress_to_buffer(bytes, packed);
+        }
+        make_room(&mut self.other, compress_bound(bytes.len()));
+        let long = self.without_matches.compress_to_buffer(bytes, packed)?;
+        let short = self.with_matches.compress_to_buffer(bytes, &mut self.other[..])?;
+        (*matches, *left) = (short <= long / 2, KEPT);
+        if *matches {
+            packed[..short].copy_from_slice(&self.other[..short]);
+            return Ok(short);
+        }
+        Ok(long)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Rng;
+
+    fn unpacked(packing: Packing, stored: &[u8], length: usize) -> Vec<u8> {
+        let mut plain = vec![0; length];
+        packing.unpack(stored, &mut plain).unwrap();
+        plain
+    }
+
+    #[test]
+    fn parts_are_found_again_and_packed_with_matches_where_that_is_worth_it() {
+        let mut rng = Rng::new(1);
+        let mut random = |below: u64| (rng.number() % below) as u8;
+        // Frequent bytes without order; the same with order; nothing to gain; nothing at all; few bytes.
+        let mixed: Vec<u8> = (0..100_000).map(|_| random(8) * random(8)).collect();
+        let ordered: Vec<u8> = mixed[..100].iter().copied().cycle().take(100_000).collect();
+        let noise: Vec<u8> = (0..100_000).map(|_| random(256)).collect();
+        let parts = [mixed, ordered, noise, Vec::new(), vec![7; 100]];
+        let ends: Vec<usize> = (1..=parts.len()).map(|count| parts[..count].concat().len()).collect();
+        let payload = [parts.concat(), b"and what belongs to no part".to_vec()].concat();
+
+        let mut packer = Packer::new(Packing::Zstd);
+        let mut lengths = Vec::new();
+        for _ in 0..2 * KEPT {
+            let (packing, stored) = packer.pack(&payload, &ends);
+            assert_eq!(packing, Packing::Zstd);
+            assert!(unpacked(packing, stored, payload.len()) == payload);
+            lengths.push(stored.len());
+        }
+        let ways: Vec<bool> = packer.zstd.iter().flat_map(|zstd| &zstd.parts).map(|part| part.0).collect();
+        assert_eq!(ways, [false, true, false, true, true]);
+        assert!(lengths.iter().all(|&length| length == lengths[0]), "the way is kept: {lengths:?}");
+        let whole = Packer::new(Packing::Zstd).pack(&payload, &[]).1.len();
+        assert!(lengths[0] < whole * 3 / 2, "{} instead of {whole} bytes", lengths[0]);
+    }
+
+    #[test]
+    fn a_part_is_packed_in_another_way_when_it_has_changed() {
+        let mut packer = Packer::new(Packing::Zstd);
+        let mut rng = Rng::new(2);
+        let mixed: Vec<u8> = (0..100_000).map(|_| (rng.number() % 8 * (rng.number() % 8)) as u8).collect();
+        let ordered: Vec<u8> = mixed[..100].iter().copied().cycle().take(100_000).collect();
+        let first = packer.pack(&mixed, &[mixed.len()]).1.len();
+        let kept: Vec<usize> = (0..=KEPT).map(|_| packer.pack(&ordered, &[ordered.len()]).1.len()).collect();
+        assert!(kept[0] > first / 2 && kept[KEPT as usize] < first / 20, "{first}, then {kept:?}");
     }
 }

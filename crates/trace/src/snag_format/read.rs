@@ -2,14 +2,16 @@
 
 use super::entries::{self, End, Known};
 use super::packing::Packing;
-use super::{
-    BLOCK_HEADER, BlockHeader, Entry, FILE_HEADER, Kind, MAGIC, OLDEST_VERSION, VERSION, columns, recorded, u32_at,
-};
+use super::recorded::Decoder;
+use super::{BLOCK_HEADER, BlockHeader, Entry, FILE_HEADER, Kind, MAGIC, OLDEST_VERSION, VERSION, columns, u32_at};
 use crate::error::{Error, Position, Result};
 use crate::events::Events;
 use crate::reader::BlockReader;
 use crate::tables::Tables;
 use std::io::{ErrorKind, Read, Seek};
+
+/// So many recorded events are handed out at once, if nothing else is said: few enough to stay in the processor's cache.
+const PIECE: usize = 1 << 13;
 
 /// Reads `.snag` from any stream.
 pub struct SnagReader<R> {
@@ -30,6 +32,10 @@ pub struct SnagReader<R> {
     known: Known,
     stored: Buffer,
     plain: Vec<u8>,
+    /// The block of recorded events that is being read, of which the payload is in `stored` or `plain`.
+    open: Option<(BlockHeader, Decoder)>,
+    /// How many of them are read at once.
+    piece: usize,
     warnings: Vec<String>,
     /// Whether it was said that the recording is cut off.
     warned: bool,
@@ -111,9 +117,16 @@ impl<R: Read> SnagReader<R> {
             known: Known::default(),
             stored: Buffer::default(),
             plain: Vec::new(),
+            open: None,
+            piece: PIECE,
             warnings: Vec::new(),
             warned: false,
         }
+    }
+
+    /// Hands out blocks of events as they are stored.
+    pub(super) fn by_whole_blocks(self) -> SnagReader<R> {
+        SnagReader { piece: usize::MAX, ..self }
     }
 
     /// An error in the block at `offset`.
@@ -219,13 +232,16 @@ impl<R: Read> SnagReader<R> {
             Kind::Comments => entries::read_comments(payload, count, tables).map_err(wrong)?,
             Kind::Events => {
                 self.known.events_are_recorded(false).map_err(wrong)?;
+                let from = events.len();
                 columns::decode(payload, header.events, events).map_err(wrong)?;
+                self.known.find_sets(events, from, tables);
                 self.known.events_read(tables);
             }
             Kind::Recorded => {
                 self.known.events_are_recorded(true).map_err(wrong)?;
-                recorded::decode(payload, header.events, tables, events).map_err(wrong)?;
-                self.known.events_read(tables);
+                let decoder = Decoder::new(payload, header.events).map_err(wrong)?;
+                self.open = Some((*header, decoder));
+                return self.read_piece(tables, events).map(Ok);
             }
             Kind::Extra => {}
             Kind::Index => {
@@ -242,8 +258,31 @@ impl<R: Read> SnagReader<R> {
         Ok(Ok(()))
     }
 
+    /// Reads on in a block of recorded events.
+    fn read_piece(&mut self, tables: &mut Tables, events: &mut Events) -> Result<()> {
+        let Some((header, mut decoder)) = self.open.take() else { return Ok(()) };
+        let payload = match header.packing {
+            Packing::Plain => &self.stored.bytes[..header.stored],
+            _ => &self.plain[..header.plain],
+        };
+        let from = events.len();
+        if let Err(message) = decoder.read(payload, self.piece, tables, events) {
+            self.ended = true;
+            return Self::error(self.offset, message);
+        }
+        self.known.find_sets(events, from, tables);
+        if decoder.left() > 0 {
+            self.open = Some((header, decoder));
+            return Ok(());
+        }
+        self.known.events_read(tables);
+        self.pass(&header);
+        Ok(())
+    }
+
     /// Prepares for reading from another block on.
     pub(super) fn restart_at_blocks(&mut self) {
+        self.open = None;
         self.seen = None;
         self.index = None;
         self.ended = false;
@@ -305,7 +344,7 @@ impl<R: Read + Send> BlockReader for SnagReader<R> {
         let before = events.len();
         let more = self.read_some(tables, events);
         if more.is_err() {
-            // What a damaged block seems to say is not to be relied on.
+            // What a damaged block seems to say is not to be relied on. Pieces of it that were handed out before were whole.
             events.truncate(before);
         }
         more
@@ -325,10 +364,13 @@ impl<R: Read + Send> BlockReader for SnagReader<R> {
 }
 
 impl<R: Read + Send> SnagReader<R> {
-    /// Blocks up to one with events.
+    /// Blocks up to one with events, or some of its events.
     fn read_some(&mut self, tables: &mut Tables, events: &mut Events) -> Result<bool> {
         if self.ended {
             return Ok(false);
+        }
+        if self.open.is_some() {
+            return self.read_piece(tables, events).map(|()| true);
         }
         if self.offset == 0 {
             self.read_file_header()?;

@@ -40,7 +40,7 @@ mod guess;
 
 pub(super) use batch::Taken;
 pub use batch::{Batch, Spot, SpotId};
-pub(super) use decode::decode;
+pub(super) use decode::Decoder;
 pub(super) use encode::Encoder;
 
 use crate::events::Event;
@@ -87,6 +87,9 @@ impl RecordedEvent {
 
 /// Streams of a payload.
 const STREAMS: usize = 13;
+
+/// Where the streams of a payload end.
+pub(super) type Parts = [usize; STREAMS];
 
 mod stream {
     pub const CONTROL: usize = 0;

@@ -6,7 +6,7 @@
 use super::blocks::Blocks;
 use super::entries::Written;
 use super::packing::Packing;
-use super::recorded::{Batch, Encoder, Taken};
+use super::recorded::{Batch, Encoder, Parts, Taken};
 use super::{BLOCK_EVENTS, Kind, RECORDED_EVENTS};
 use crate::error::{Error, Position, Result};
 use crate::tables::{Layout, Tables};
@@ -22,8 +22,10 @@ const EARLY: u64 = 1 << 20;
 
 /// What is to be written next.
 enum Message {
-    /// A block: kind, number of events, payload.
-    Block(Kind, usize, Vec<u8>),
+    /// Names, or something else: kind, payload.
+    Block(Kind, Vec<u8>),
+    /// Events: how many, payload, ends of its parts.
+    Events(usize, Vec<u8>, Parts),
     Flush,
     End(Layout),
 }
@@ -50,8 +52,9 @@ impl<W: Write + Send + 'static> RecordingWriter<W> {
             let mut blocks = Blocks::new(out, Packing::Zstd);
             for message in messages {
                 match message {
-                    Message::Block(kind, events, payload) => {
-                        blocks.write(kind, events, &payload)?;
+                    Message::Block(kind, payload) => blocks.write(kind, 0, &payload)?,
+                    Message::Events(count, payload, parts) => {
+                        blocks.write_parts(Kind::Recorded, count, &payload, &parts)?;
                         // Nobody may want it any more.
                         let _ = give_back.send(payload);
                     }
@@ -101,14 +104,14 @@ impl<W: Write + Send + 'static> RecordingWriter<W> {
         self.tables.events_follow(tables);
         let mut payload = self.used.try_recv().unwrap_or_default();
         payload.clear();
-        self.encoder.finish(&mut payload);
+        let parts = self.encoder.finish(&mut payload);
         self.count += events as u64;
-        self.send(Message::Block(Kind::Recorded, events, payload))
+        self.send(Message::Events(events, payload, parts))
     }
 
     /// Writes a block that readers of events pass over, after the events handed over so far.
     pub fn extra(&mut self, payload: Vec<u8>) -> Result<()> {
-        self.send(Message::Block(Kind::Extra, 0, payload))
+        self.send(Message::Block(Kind::Extra, payload))
     }
 
     /// Sees to it that what was handed over can be read by others, soon.
@@ -128,7 +131,7 @@ impl<W: Write + Send + 'static> RecordingWriter<W> {
         let mut payload = std::mem::take(&mut self.payload);
         let mut new = Vec::new();
         let listed = self.tables.each_new(tables, self.count, &mut payload, |kind, payload| {
-            new.push(Message::Block(kind, 0, payload.to_vec()));
+            new.push(Message::Block(kind, payload.to_vec()));
             Ok(())
         });
         self.payload = payload;

@@ -1,8 +1,8 @@
 //! Events on their way from whoever records them to the encoder.
 //!
 //! Nearly all that a program does is to read and write a few bytes, at the same places of its code again and again. So what
-//! does not change from one time to the next is told once, as a [`Spot`], and an access is no more than its spot, thread, address
-//! and value.
+//! does not change from one time to the next is told once, as a [`Spot`], and an access is no more than its spot, address and
+//! value; its thread is told once for all that come one after the other.
 
 use super::RecordedEvent;
 use crate::ids::{LocId, ThreadId};
@@ -46,7 +46,6 @@ pub struct Spot {
 pub(super) struct Access {
     pub(super) address: u64,
     pub(super) value: u64,
-    pub(super) thread: ThreadId,
     pub(super) spot: SpotId,
 }
 
@@ -57,6 +56,14 @@ impl Access {
     }
 }
 
+/// Events of a thread, up to those of the next one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    pub(super) thread: ThreadId,
+    /// The first of them.
+    first: usize,
+}
+
 /// Events in order. Spots keep their numbers when the events have been taken.
 #[derive(Debug)]
 pub struct Batch {
@@ -65,6 +72,7 @@ pub struct Batch {
     pub(super) spots: Vec<Spot>,
     numbers: HashMap<Spot, SpotId>,
     pub(super) accesses: Vec<Access>,
+    runs: Vec<Run>,
     /// Events for which there is an access at [`SpotId::OTHER`].
     pub(super) others: Vec<RecordedEvent>,
 }
@@ -73,6 +81,8 @@ pub struct Batch {
 #[derive(Clone, Copy, Default, Debug)]
 pub(in crate::snag_format) struct Taken {
     pub(in crate::snag_format) accesses: usize,
+    /// Number of the run that the last of them is in.
+    run: usize,
     pub(super) others: usize,
 }
 
@@ -85,6 +95,7 @@ impl Default for Batch {
             spots: vec![nowhere],
             numbers: HashMap::new(),
             accesses: Vec::new(),
+            runs: Vec::new(),
             others: Vec::new(),
         }
     }
@@ -114,7 +125,16 @@ impl Batch {
     /// Adds an access; the value has no more bytes than the spot.
     #[inline(always)]
     pub fn access(&mut self, spot: SpotId, thread: ThreadId, address: u64, value: u64) {
-        self.accesses.push(Access { address, value, thread, spot });
+        self.runs(thread);
+        self.accesses.push(Access { address, value, spot });
+    }
+
+    /// What comes is done by this thread.
+    #[inline(always)]
+    fn runs(&mut self, thread: ThreadId) {
+        if self.runs.last().is_none_or(|run| run.thread != thread) {
+            self.runs.push(Run { thread, first: self.accesses.len() });
+        }
     }
 
     /// Adds the accesses of a thread (spot, address, value) that things are, up to the first that is none, at most so many; how
@@ -127,12 +147,13 @@ impl Batch {
         things: impl Iterator<Item = T>,
         mut access: impl FnMut(T) -> Option<(SpotId, u64, u64)>,
     ) -> usize {
+        self.runs(thread);
         self.accesses.reserve(most);
         let before = self.accesses.len();
         let mut added = 0;
         for (room, thing) in self.accesses.spare_capacity_mut()[..most].iter_mut().zip(things) {
             let Some((spot, address, value)) = access(thing) else { break };
-            room.write(Access { address, value, thread, spot });
+            room.write(Access { address, value, spot });
             added += 1;
         }
         // SAFETY: there is room for them, and they were written.
@@ -161,28 +182,40 @@ impl Batch {
 
     /// The events, one by one.
     pub fn events(&self) -> impl Iterator<Item = RecordedEvent> {
-        let mut others = 0;
-        self.accesses.iter().map(move |access| {
-            let event = self.event_of(access, others);
-            others += access.is_other() as usize;
-            event
+        let mut taken = Taken::default();
+        std::iter::from_fn(move || {
+            let access = self.accesses.get(taken.accesses)?;
+            let (thread, _) = self.run(&mut taken);
+            let event = self.event_of(access, thread, taken.others);
+            taken.accesses += 1;
+            taken.others += access.is_other() as usize;
+            Some(event)
         })
     }
 
-    /// The event that an access stands for, with so many other ones before it.
-    pub(super) fn event_of(&self, access: &Access, others: usize) -> RecordedEvent {
+    /// The thread of the next event, and the end of what it does; there is one.
+    pub(super) fn run(&self, taken: &mut Taken) -> (ThreadId, usize) {
+        let end = |run: usize| self.runs.get(run + 1).map_or(self.accesses.len(), |next| next.first);
+        while end(taken.run) <= taken.accesses {
+            taken.run += 1;
+        }
+        (self.runs[taken.run].thread, end(taken.run))
+    }
+
+    /// The event of a thread that an access stands for, with so many other ones before it.
+    pub(super) fn event_of(&self, access: &Access, thread: ThreadId, others: usize) -> RecordedEvent {
         if access.is_other() {
             return self.others[others];
         }
         let Spot { op, size, aux, hint, location } = self.spots[access.spot.index()];
-        let Access { address, thread, .. } = *access;
         let (size, value) = (size as u64, Some(access.value as i64));
-        RecordedEvent { address, size, value, written: None, location, thread, aux, hint, op }
+        RecordedEvent { address: access.address, size, value, written: None, location, thread, aux, hint, op }
     }
 
     /// Takes all events out.
     pub fn clear(&mut self) {
         self.accesses.clear();
+        self.runs.clear();
         self.others.clear();
     }
 }

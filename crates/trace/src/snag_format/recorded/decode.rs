@@ -9,6 +9,7 @@ use crate::snag_format::numbers::Input;
 use crate::snag_format::unzigzag;
 use crate::tables::Tables;
 use crate::text_format::takes_aux;
+use std::ops::Range;
 
 /// A site of the block.
 #[derive(Clone, Copy)]
@@ -19,56 +20,104 @@ struct Site {
     aux: u32,
 }
 
-/// Appends the `count` events of a payload to `events`, and the ranges they touch to `tables`. That other ids stand for
-/// something is checked by the [`crate::Validator`].
-pub(in crate::snag_format) fn decode(
-    payload: &[u8],
-    count: usize,
-    tables: &mut Tables,
-    events: &mut Events,
-) -> Result<(), String> {
-    let mut input = Input(payload);
-    let mut lengths = [0; STREAMS];
-    for length in &mut lengths {
-        *length = usize::try_from(input.number()?).map_err(|_| LONG)?;
-    }
-    let mut streams = [const { Input(&[]) }; STREAMS];
-    for (stream, length) in streams.iter_mut().zip(lengths) {
-        *stream = Input(input.bytes(length).map_err(|_| LONG)?);
-    }
-    input.end()?;
-    if streams[stream::CONTROL].0.len() != count {
-        return Err(format!("{} control bytes for {count} events", streams[stream::CONTROL].0.len()));
-    }
-    let mut block = Block { guess: Guess::new(), streams, sites: Vec::new(), location: 0 };
-    let mut left = count;
-    while left > 0 {
-        let thread = block.streams[stream::THREADS].number()?;
-        let thread = u32::try_from(thread).map_err(|_| format!("thread {thread} has no name yet"))?;
-        let run = block.streams[stream::THREADS].number()?;
-        if run == 0 || run > left as u64 {
-            return Err(format!("a run of {run} events where {left} are left"));
+/// Reads the events of a block, some at a time.
+pub(in crate::snag_format) struct Decoder {
+    guess: Box<Guess>,
+    sites: Vec<Site>,
+    /// Location of the site declared last.
+    location: u32,
+    /// Where in the payload the rest of each stream is.
+    streams: [Range<usize>; STREAMS],
+    /// Events to come.
+    left: usize,
+    /// Who does the next ones, and how many of them.
+    run: (ThreadId, usize),
+}
+
+impl Decoder {
+    /// For a payload of `count` events.
+    pub(in crate::snag_format) fn new(payload: &[u8], count: usize) -> Result<Decoder, String> {
+        let mut input = Input(payload);
+        let mut lengths = [0; STREAMS];
+        for length in &mut lengths {
+            *length = usize::try_from(input.number()?).map_err(|_| LONG)?;
         }
-        left -= run as usize;
-        for _ in 0..run {
-            let event = block.event(ThreadId(thread), tables)?;
-            events.push(event);
+        let mut streams = [const { 0..0 }; STREAMS];
+        for (stream, length) in streams.iter_mut().zip(lengths) {
+            let start = payload.len() - input.0.len();
+            input.bytes(length).map_err(|_| LONG)?;
+            *stream = start..start + length;
         }
+        input.end()?;
+        if lengths[stream::CONTROL] != count {
+            return Err(format!("{} control bytes for {count} events", lengths[stream::CONTROL]));
+        }
+        let (guess, sites) = (Guess::new(), Vec::new());
+        Ok(Decoder { guess, sites, location: 0, streams, left: count, run: (ThreadId(0), 0) })
     }
-    block.streams.iter().try_for_each(Input::end)
+
+    /// Events that have not been read.
+    pub(in crate::snag_format) fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Appends the next events of the same payload to `events`, at most so many, and the ranges they touch to `tables`. That
+    /// other ids stand for something is checked by the [`crate::Validator`].
+    pub(in crate::snag_format) fn read(
+        &mut self,
+        payload: &[u8],
+        most: usize,
+        tables: &mut Tables,
+        events: &mut Events,
+    ) -> Result<(), String> {
+        let Decoder { guess, sites, location, streams, left, run } = self;
+        let inputs = streams.each_ref().map(|stream| Input(&payload[stream.clone()]));
+        let mut block = Block { guess, streams: inputs, sites, location };
+        let mut more = most.min(*left);
+        while more > 0 {
+            if run.1 == 0 {
+                *run = block.run(*left)?;
+            }
+            let some = run.1.min(more);
+            for _ in 0..some {
+                let event = block.event(run.0, tables)?;
+                events.push(event);
+            }
+            run.1 -= some;
+            *left -= some;
+            more -= some;
+        }
+        if *left == 0 {
+            block.streams.iter().try_for_each(Input::end)?;
+        }
+        let rest = block.streams.map(|input| input.0.len());
+        streams.iter_mut().zip(rest).for_each(|(stream, rest)| stream.start = stream.end - rest);
+        Ok(())
+    }
 }
 
 const LONG: &str = "an events block is too short for its streams";
 
+/// A [`Decoder`] that reads.
 struct Block<'a> {
-    guess: Box<Guess>,
+    guess: &'a mut Guess,
     streams: [Input<'a>; STREAMS],
-    sites: Vec<Site>,
-    /// Location of the site declared last.
-    location: u32,
+    sites: &'a mut Vec<Site>,
+    location: &'a mut u32,
 }
 
 impl Block<'_> {
+    /// Who does the next of the events that are left, and how many of them.
+    fn run(&mut self, left: usize) -> Result<(ThreadId, usize), String> {
+        let thread = self.streams[stream::THREADS].number()?;
+        let thread = u32::try_from(thread).map_err(|_| format!("thread {thread} has no name yet"))?;
+        let run = self.streams[stream::THREADS].number()?;
+        if run == 0 || run > left as u64 {
+            return Err(format!("a run of {run} events where {left} are left"));
+        }
+        Ok((ThreadId(thread), run as usize))
+    }
+
     #[inline]
     fn event(&mut self, thread: ThreadId, tables: &mut Tables) -> Result<Event, String> {
         let control = self.streams[stream::CONTROL].byte()?;
@@ -128,11 +177,11 @@ impl Block<'_> {
                 let op = Op::from_code(op).ok_or_else(|| format!("unknown operation {op}"))?;
                 let size = declared.number()?;
                 let difference = unzigzag(declared.number()?);
-                self.location = (self.location as i64)
+                *self.location = (*self.location as i64)
                     .checked_add(difference)
                     .and_then(|location| u32::try_from(location).ok())
                     .ok_or("a location that has no name yet")?;
-                let site = Site { op, location: LocId(self.location), size, aux: self.aux(stream::DECLARED)? };
+                let site = Site { op, location: LocId(*self.location), size, aux: self.aux(stream::DECLARED)? };
                 check_shape(&site)?;
                 self.sites.push(site);
                 number

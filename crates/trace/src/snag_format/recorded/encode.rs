@@ -1,10 +1,10 @@
 //! Writing a block of recorded events.
 
-use super::accesses::Known;
+use super::accesses::{Found, Known};
 use super::batch::{Batch, Taken};
 use super::filling::Stream;
 use super::guess::Guess;
-use super::{RecordedEvent, STREAMS, code, stream, value_class, zeroed};
+use super::{Parts, RecordedEvent, STREAMS, code, stream, value_class, zeroed};
 use crate::ids::{LocId, ThreadId};
 use crate::op::Op;
 use crate::snag_format::numbers::put;
@@ -38,8 +38,9 @@ type Key = u64;
 pub(super) struct State {
     pub(super) guess: Guess,
     pub(super) streams: [Stream; STREAMS],
+    pub(super) found: Found,
     /// Keys of sites by a hash, 0 for none, and their numbers. A site that is not found again is declared again.
-    found: [(Key, u16); FOUND],
+    keys: [(Key, u16); FOUND],
 }
 
 /// Writes blocks; keeps its memory from one to the next.
@@ -77,30 +78,33 @@ impl Encoder {
     /// Adds events of a batch to the block, until that has so many or can take no more; whether that is so.
     pub(in crate::snag_format) fn push(&mut self, batch: &Batch, taken: &mut Taken, most: usize) -> bool {
         let most = most.min(RECORDED_EVENTS);
-        let left = &batch.accesses[taken.accesses..];
-        let mut rest = &left[..left.len().min(most.saturating_sub(self.len()))];
         self.expect(batch);
-        loop {
-            let done = self.accesses(rest);
+        while taken.accesses < batch.len() && self.len() < most {
+            let (thread, end) = batch.run(taken);
+            if thread != self.run.0 {
+                self.end_run();
+                self.run.0 = thread;
+            }
+            let end = end.min(taken.accesses + most - self.len());
+            let done = self.accesses(&batch.accesses[taken.accesses..end]);
             self.run.1 += done as u64;
             taken.accesses += done;
-            let Some((access, others)) = rest[done..].split_first() else { return self.len() >= most };
+            if taken.accesses == end {
+                continue;
+            }
             if self.sites.len() == SITES {
                 return true;
             }
-            taken.accesses += 1;
-            if access.thread != self.run.0 {
-                self.end_run();
-                self.run.0 = access.thread;
-            }
-            self.run.1 += 1;
-            let site = self.event(&batch.event_of(access, taken.others));
+            let access = &batch.accesses[taken.accesses];
+            let site = self.event(&batch.event_of(access, thread, taken.others));
             match access.is_other() {
                 true => taken.others += 1,
                 false => self.is_site(access, batch, site),
             }
-            rest = others;
+            self.run.1 += 1;
+            taken.accesses += 1;
         }
+        self.len() >= most
     }
 
     fn end_run(&mut self) {
@@ -112,16 +116,20 @@ impl Encoder {
     }
 
     /// Appends the payload of the block, and begins another one.
-    pub(in crate::snag_format) fn finish(&mut self, out: &mut Vec<u8>) {
+    pub(in crate::snag_format) fn finish(&mut self, out: &mut Vec<u8>) -> Parts {
         self.end_run();
         self.state.streams.iter().for_each(|stream| put(out, stream.len() as u64));
-        self.state.streams.iter().for_each(|stream| out.extend_from_slice(stream.bytes()));
+        let parts = std::array::from_fn(|index| {
+            out.extend_from_slice(self.state.streams[index].bytes());
+            out.len()
+        });
         self.state.guess.reset();
         self.sites.clear();
         self.known.fill(Known::default());
-        self.state.found.fill((0, 0));
+        self.state.keys.fill((0, 0));
         self.state.streams.iter_mut().for_each(Stream::clear);
         self.location = LocId::NONE;
+        parts
     }
 
     fn key(event: &RecordedEvent) -> Key {
@@ -138,7 +146,7 @@ impl Encoder {
     fn found(&self, event: &RecordedEvent) -> Option<u16> {
         let key = Encoder::key(event);
         let slots = slot(key)..slot(key) + WAYS;
-        let mut entries = slots.map(|at| self.state.found[at % FOUND]).take_while(|entry| entry.0 != 0);
+        let mut entries = slots.map(|at| self.state.keys[at % FOUND]).take_while(|entry| entry.0 != 0);
         entries.find(|entry| entry.0 == key).map(|entry| entry.1)
     }
 
@@ -146,10 +154,10 @@ impl Encoder {
     fn new_site(&mut self, event: &RecordedEvent) -> u16 {
         let key = Encoder::key(event);
         let mut slots = (slot(key)..slot(key) + WAYS).map(|at| at % FOUND);
-        let free = slots.find(|&at| self.state.found[at].0 == 0).unwrap_or(slot(key));
+        let free = slots.find(|&at| self.state.keys[at].0 == 0).unwrap_or(slot(key));
         let site = self.sites.len() as u16;
         self.sites.push(Site { size: event.size, aux: event.aux });
-        self.state.found[free] = (key, site);
+        self.state.keys[free] = (key, site);
         site
     }
 

@@ -7,13 +7,16 @@
 const LONGEST: usize = 1 << 23;
 const _: () = assert!(LONGEST > super::super::RECORDED_EVENTS * (3 * 10 + 1));
 
+/// Bytes behind those, of which nobody has to ask whether they are there.
+const ROOM: usize = 64;
+
 /// Bytes that are put one after the other.
 pub(super) struct Stream {
     /// How many bytes were put. Less than [`LONGEST`].
     length: usize,
     /// What was put, and then anything. As long as it may ever be, so that nobody has to look; the system gives it memory as it
     /// is used.
-    bytes: [u8; LONGEST + 8],
+    bytes: [u8; LONGEST + ROOM],
 }
 
 impl Stream {
@@ -61,39 +64,12 @@ impl Stream {
         self.put_word(word, length);
     }
 
-    /// To put many things.
+    /// Puts the first `count` of some bytes, at most [`ROOM`].
     #[inline(always)]
-    pub(super) fn pen(&mut self) -> Pen<'_> {
-        Pen { position: self.length, length: &mut self.length, bytes: &mut self.bytes }
-    }
-}
-
-/// Puts things into a stream, and keeps in mind where it is.
-pub(super) struct Pen<'a> {
-    position: usize,
-    length: &'a mut usize,
-    bytes: &'a mut [u8; LONGEST + 8],
-}
-
-impl Pen<'_> {
-    /// What was put counts.
-    #[inline(always)]
-    pub(super) fn done(self) {
-        *self.length = self.position;
-    }
-
-    /// Puts the first `count` bytes of a word, at most eight.
-    #[inline(always)]
-    pub(super) fn put_word(&mut self, word: u64, count: usize) {
-        // The remainder changes nothing, and tells the compiler so.
-        self.bytes[self.position % LONGEST..][..8].copy_from_slice(&word.to_le_bytes());
-        self.position += count;
-    }
-
-    /// How many bytes were put.
-    #[inline(always)]
-    pub(super) fn count(&self) -> usize {
-        self.position - *self.length
+    pub(super) fn put_bytes<const BYTES: usize>(&mut self, bytes: &[u8; BYTES], count: usize) {
+        const { assert!(BYTES <= ROOM) };
+        self.bytes[self.length % LONGEST..][..BYTES].copy_from_slice(bytes);
+        self.length += count;
     }
 }
 

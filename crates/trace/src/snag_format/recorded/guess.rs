@@ -160,14 +160,14 @@ impl Words {
 }
 
 impl Words {
-    /// The same for a size from one to eight.
+    /// The same for a size from one to eight, with its [`mask`].
     #[inline(always)]
-    pub(super) fn exchange_few(&mut self, address: u64, size: u8, value: u64) -> u64 {
+    pub(super) fn exchange_few(&mut self, address: u64, size: u8, mask: u64, value: u64) -> u64 {
         let low = (address % 8) as u32;
         if low + size as u32 > 8 {
             return self.exchange(address, size as u64, value);
         }
-        let (shift, mask) = (8 * low, MASKS[size as usize % MASKS.len()]);
+        let shift = 8 * low;
         let word = &mut self.0[word(address / 8)];
         let contents = *word >> shift & mask;
         *word ^= (contents ^ value & mask) << shift;
@@ -190,7 +190,7 @@ fn bytes(size: u64) -> u64 {
 
 /// The bits of an access.
 #[inline(always)]
-fn mask(size: u64) -> u64 {
+pub(super) fn mask(size: u64) -> u64 {
     MASKS[size.min(9) as usize]
 }
 

@@ -89,6 +89,18 @@ fn expected(event: &RecordedEvent) -> (Event, Option<Variable>) {
     (Event { thread, op, target, aux, location, value, written }, variable)
 }
 
+/// Reads a payload in pieces.
+fn decode(payload: &[u8], count: usize, tables: &mut Tables, events: &mut Events) -> Result<(), String> {
+    let mut decoder = Decoder::new(payload, count)?;
+    let mut pieces = [1, 3, 64, 1000].into_iter().cycle().skip(count % 4);
+    while decoder.left() > 0 {
+        let (before, piece) = (decoder.left(), pieces.next().unwrap_or(1));
+        decoder.read(payload, piece, tables, events)?;
+        assert_eq!(before - decoder.left(), piece.min(before));
+    }
+    Ok(())
+}
+
 #[test]
 fn events_of_all_kinds_come_back() {
     let mut encoder = Encoder::new();
