@@ -135,7 +135,7 @@ impl Translator {
             locations: HashMap::default(),
             location_cache: vec![(0, LocId::NONE); CACHE],
             near: Box::new([Near::NOWHERE; NEAR]),
-            spots: Box::new([FoundSpot::NONE; SPOTS]),
+            spots: FoundSpot::none(),
             runs: Runs { id: ThreadId(0), own: shadow::Own::of(0) },
             turns: Vec::new(),
             data: HashSet::new(),

@@ -2,7 +2,6 @@
 
 use super::Translator;
 use super::heap::{Heap, Place};
-use super::quick::Near;
 use super::shadow::Foreign;
 use crate::wire::{INLINE, WITHOUT_VALUES, head, op};
 use snag_trace::tables::Object;
@@ -200,8 +199,7 @@ impl Translator {
 
     fn heap_changed(&mut self, address: u64, place: u64, size: u64, freed: bool) {
         if place != address {
-            // Which memory has addresses of its own is not what it was.
-            return self.near.fill(Near::NOWHERE);
+            return self.forget_near(address, size);
         }
         let (start, size) = Heap::granules(address, size);
         self.shadow.set_freed(start, size, freed);

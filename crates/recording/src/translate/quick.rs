@@ -1,7 +1,7 @@
 //! The quick way for records that are like nearly all others.
 //!
-//! It takes an access, plain or atomic, at a place in the program that is known, to memory that is known, in which nothing has to
-//! change but values; short ranges of such memory; steps and calls. Everything else goes the general way, through
+//! It takes an access, plain or atomic, at a place in the program that is known, to memory that is known and, but for the first time,
+//! in which nothing has to change but values; short ranges of such memory; steps and calls. Everything else goes the general way, through
 //! [`super::memory`], which also learns what is looked up here.
 
 use super::Translator;
@@ -33,8 +33,9 @@ impl Near {
     }
 }
 
-/// Entries for memory, by the number of its region; a power of two.
-pub const NEAR: usize = 1 << 9;
+/// Entries for memory, by the number of its region; a power of two. Heaps of threads are 64 MB apart, and must not be in each
+/// other's way.
+pub const NEAR: usize = 1 << 12;
 
 /// Entries for spots; a power of two.
 pub const SPOTS: usize = 1 << 15;
@@ -42,7 +43,7 @@ pub const SPOTS: usize = 1 << 15;
 /// A spot and what it is found by.
 #[derive(Clone, Copy)]
 pub struct FoundSpot {
-    /// See [`key`]; of an atomic access the first word of its record.
+    /// See [`key`] and [`atomic_key`].
     key: u64,
     shape: Shape,
     /// The spot.
@@ -53,7 +54,15 @@ const _: () = assert!(size_of::<FoundSpot>() == 32);
 
 impl FoundSpot {
     /// No record begins like that.
-    pub const NONE: FoundSpot = FoundSpot { key: u64::MAX, shape: Shape::NONE, spot: SpotId::NONE };
+    const NONE: FoundSpot = FoundSpot { key: 0, shape: Shape::NONE, spot: SpotId::NONE };
+
+    /// No spots. Whatever a program may have written over its records, it is not found where it is looked for.
+    pub fn none() -> Box<[FoundSpot; SPOTS]> {
+        let mut spots = Box::new([FoundSpot::NONE; SPOTS]);
+        const _: () = assert!(slot(u64::MAX) != slot(FoundSpot::NONE.key));
+        spots[slot(FoundSpot::NONE.key)].key = u64::MAX;
+        spots
+    }
 }
 
 /// So many records ahead memory is fetched.
@@ -78,17 +87,22 @@ fn key(op: Op, size: u64, pc: u64) -> u64 {
     wire::head(code, detail, pc as usize)
 }
 
-/// Whether a word begins the record of a read or write of at most eight bytes.
+/// What the spot of an atomic access is found by, of which the record begins with this word. No record begins like that, as the
+/// highest bit of an address is never set in a program: what is found by the first word of a record is a plain access.
 #[inline(always)]
-fn is_access(first: u64) -> bool {
-    const LOG: u64 = 3 << 8;
-    const _: () = assert!(op::READ == 1 && op::WRITE == 2);
-    (first as u16 as u64 & !LOG).wrapping_sub(op::READ as u64) < 2
+fn atomic_key(first: u64) -> u64 {
+    first | 1 << 63
 }
 
 #[inline(always)]
-fn slot(key: u64) -> usize {
+const fn slot(key: u64) -> usize {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SPOTS.trailing_zeros())) as usize
+}
+
+/// Where a spot is put that has to make room for another.
+#[inline(always)]
+fn other_slot(slot: usize) -> usize {
+    slot ^ 1
 }
 
 #[inline(always)]
@@ -138,6 +152,10 @@ impl Translator {
                     }
                     words => 1 + words,
                 },
+                op::READ | op::WRITE => match self.quick_at_first(rest) {
+                    0 => break,
+                    words => words,
+                },
                 op::ENTER => {
                     self.calls.enter(rest[0] >> 16, &mut self.symbols);
                     1
@@ -159,13 +177,13 @@ impl Translator {
         let (Runs { id, own }, near, spots) = (*runs, &**near, &**spots);
         let regions: &mut [Box<Region>] = &mut shadow.regions;
         let before = batch.len();
-        // The last few records in sight go the general way, which does no harm.
+        // The last few records in sight are taken one by one, which does no harm.
         let records = words.as_chunks::<3>().0.windows(AHEAD + 1);
         let count = batch.accesses(id, most, records, |records| {
             let &[[first, address, value], .., [_, ahead, _]] = records else { return None };
             let found = &spots[slot(first)];
             let memory = &near[near_slot(address)];
-            if !is_access(first) | (found.key != first) | !memory.has(address) {
+            if (found.key != first) | !memory.has(address) {
                 return None;
             }
             prefetch(records.as_ptr().wrapping_add(FAR));
@@ -181,6 +199,29 @@ impl Translator {
         3 * count
     }
 
+    /// A plain access that is not quite like the others; 0 if it goes the general way.
+    #[inline(never)]
+    fn quick_at_first(&mut self, words: &[u64]) -> usize {
+        let &[first, address, value, ..] = words else { return 0 };
+        let (found, near) = (self.found_spot(first), self.near[near_slot(address)]);
+        if (found.key != first) | !near.has(address) {
+            return 0;
+        }
+        if !self.touch_at_first(&near, &found.shape, address, value) {
+            return 0;
+        }
+        self.calls.steps_and_events(self.taken + self.batch.len(), 1);
+        self.batch.access(found.spot, self.runs.id, address.wrapping_add(near.above), value);
+        3
+    }
+
+    /// Whether what an access does to memory can be done here, and then it was.
+    #[inline(always)]
+    fn touch_at_first(&mut self, near: &Near, shape: &Shape, address: u64, value: u64) -> bool {
+        let (region, own) = (&mut self.shadow.regions[near.region as usize], self.runs.own);
+        region.quick(own, shape, address, value) || region.quick_at_first(own, shape, address, value)
+    }
+
     /// An atomic access or a short range after a step; 0 if that goes the general way.
     #[inline(always)]
     fn quick_after_step(&mut self, words: &[u64]) -> usize {
@@ -191,13 +232,11 @@ impl Translator {
                 if code == op::ATOMIC_WRITE && self.threads.get(self.current).is_some_and(|thread| thread.fenced) {
                     return 0;
                 }
-                let found = self.spots[slot(first)];
-                let near = self.near[near_slot(address)];
-                if (found.key != first) | !near.has(address) {
+                let (found, near) = (self.found_spot(atomic_key(first)), self.near[near_slot(address)]);
+                if (found.key != atomic_key(first)) | !near.has(address) {
                     return 0;
                 }
-                let region = &mut self.shadow.regions[near.region as usize];
-                if !region.quick(self.runs.own, &found.shape, address, value) {
+                if !self.touch_at_first(&near, &found.shape, address, value) {
                     return 0;
                 }
                 self.calls.steps_and_events(self.taken + self.batch.len(), 1);
@@ -238,8 +277,7 @@ impl Translator {
             return false;
         }
         let FoundSpot { shape, spot, .. } = self.spot(op, size, pc);
-        let region = &mut self.shadow.regions[near.region as usize];
-        if !region.quick(self.runs.own, &shape, address, value) {
+        if !self.touch_at_first(&near, &shape, address, value) {
             return false;
         }
         self.calls.event(self.taken + self.batch.len());
@@ -251,11 +289,18 @@ impl Translator {
     #[inline]
     pub(super) fn spot(&mut self, op: Op, size: u64, pc: u64) -> FoundSpot {
         let key = key(op, size, pc);
-        let found = self.spots[slot(key)];
-        if found.key == key {
-            return found;
+        match self.found_spot(key) {
+            found if found.key == key => found,
+            _ => self.new_spot(key, op, size, 0, pc),
         }
-        self.new_spot(key, op, size, 0, pc)
+    }
+
+    /// The spot with this key, or another one.
+    #[inline(always)]
+    fn found_spot(&self, key: u64) -> FoundSpot {
+        let slot = slot(key);
+        let at = if self.spots[slot].key == key { slot } else { other_slot(slot) };
+        self.spots[at]
     }
 
     #[cold]
@@ -265,15 +310,28 @@ impl Translator {
         let spot = self.batch.spot(Spot { op, size: size as u8, aux, hint, location });
         let writes = matches!(op, Op::Write | Op::AtomicWrite);
         let found = FoundSpot { key, shape: Shape::new(writes, size), spot };
-        self.spots[slot(key)] = found;
+        let before = std::mem::replace(&mut self.spots[slot(key)], found);
+        if before.key != FoundSpot::NONE.key {
+            self.spots[other_slot(slot(key))] = before;
+        }
         found
     }
 
     /// Remembers what an atomic read or write of at most eight bytes is whose record begins with this word.
     pub(super) fn remember_atomic(&mut self, first: u64, op: Op, size: u64, order: MemoryOrder) {
-        if self.spots[slot(first)].key != first {
-            self.new_spot(first, op, size, order as u32, first >> 16);
+        let key = atomic_key(first);
+        if self.found_spot(key).key != key {
+            self.new_spot(key, op, size, order as u32, first >> 16);
         }
+    }
+
+    /// Which memory of this range has addresses of its own in the trace is not what it was.
+    pub(super) fn forget_near(&mut self, address: u64, size: u64) {
+        let regions = address / REGION..=address.saturating_add(size.saturating_sub(1)) / REGION;
+        if regions.end() - regions.start() >= NEAR as u64 {
+            return self.near.fill(Near::NOWHERE);
+        }
+        regions.for_each(|number| self.near[near_slot(number * REGION)] = Near::NOWHERE);
     }
 
     /// Remembers where memory is that an access in the general way has found.

@@ -300,6 +300,26 @@ impl Region {
         false
     }
 
+    /// The same for an access to bytes of which nothing is known, or not all, or that nobody has touched.
+    #[cold]
+    #[inline(never)]
+    pub fn quick_at_first(&mut self, own: Own, shape: &Shape, address: u64, value: u64) -> bool {
+        let cell = &mut self.cells[(address % REGION / 8) as usize];
+        let low = (address % 8) as u32;
+        let (bytes, bits) = ((shape.bytes as u32) << low, shape.bits << (8 * low));
+        let fits = (bytes <= KNOWN) & (value <= shape.bits) & (own.0 != Touched::MAX);
+        let touched = cell.state >> TOUCHED;
+        let settled = ((touched ^ own.0) & !CHANGED == 0) | (touched == SHARED) | (touched == 0);
+        let change = (cell.word ^ value << (8 * low)) & bits;
+        let agrees = change & spread((cell.state & (shape.wanted as u32) << low) as u8) == 0;
+        if fits & settled & agrees {
+            let mark = if touched == 0 { own.0 << TOUCHED } else { 0 };
+            *cell = Cell { word: cell.word ^ change, state: cell.state | bytes | mark };
+            return true;
+        }
+        false
+    }
+
     /// Has what is known about an address fetched into the processor's cache: it is the one thing here that is as large as
     /// the memory of the program.
     #[inline(always)]
@@ -393,9 +413,14 @@ fn span(offset: usize, size: u64) -> Span {
 }
 
 /// Each bit as a byte of ones.
-fn spread(bits: u8) -> u64 {
-    (0..8).filter(|bit| bits >> bit & 1 == 1).fold(0, |all, bit| all | 0xff << (8 * bit))
+const fn spread(bits: u8) -> u64 {
+    // Every byte has all eight bits, then only its own one, and then one if that is set.
+    let own = (bits as u64 * ONES) & 0x8040_2010_0804_0201;
+    (((own + 0x7f * ONES) >> 7) & ONES) * 0xff
 }
+
+/// One in each byte.
+const ONES: u64 = 0x0101_0101_0101_0101;
 
 #[cfg(test)]
 mod tests {
