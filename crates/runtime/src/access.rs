@@ -1,4 +1,6 @@
 //! The compiler's callbacks for plain accesses and function entry and exit: the hot path.
+//!
+//! They leave nothing in registers that is different in a replay.
 
 use crate::free;
 use crate::record::{flush, flush_quickly, page, put_range, put_range_before_write, put1, put3_here, put4_here, room};

@@ -93,6 +93,12 @@ impl Own {
             own => Own(own),
         }
     }
+
+    /// Whether the thread's accesses change nothing about who has touched a word. With [`FREED`] in it, it is nobody's.
+    #[inline(always)]
+    fn is_settled(self, touched: Touched) -> bool {
+        ((touched ^ self.0) & !CHANGED == 0) | (touched == SHARED)
+    }
 }
 
 /// What a read says about code that was not recorded.
@@ -289,9 +295,7 @@ impl Region {
         let (bytes, wanted) = ((shape.bytes as u32) << low, (shape.wanted as u32) << low);
         // With bits in it that are not the value's if that is too large.
         let change = (word >> (8 * low) & shape.bits) ^ value;
-        // With FREED in it, it is nobody's.
-        let touched = state >> TOUCHED;
-        let settled = ((touched ^ own.0) & !CHANGED == 0) | (touched == SHARED);
+        let settled = own.is_settled(state >> TOUCHED);
         let inside = bytes <= KNOWN;
         if settled & inside & (wanted & !state == 0) & (change <= shape.most) {
             *cell = Cell { word: word ^ change << (8 * low), state: state | bytes };
@@ -309,7 +313,7 @@ impl Region {
         let (bytes, bits) = ((shape.bytes as u32) << low, shape.bits << (8 * low));
         let fits = (bytes <= KNOWN) & (value <= shape.bits) & (own.0 != Touched::MAX);
         let touched = cell.state >> TOUCHED;
-        let settled = ((touched ^ own.0) & !CHANGED == 0) | (touched == SHARED) | (touched == 0);
+        let settled = own.is_settled(touched) | (touched == 0);
         let change = (cell.word ^ value << (8 * low)) & bits;
         let agrees = change & spread((cell.state & (shape.wanted as u32) << low) as u8) == 0;
         if fits & settled & agrees {

@@ -1,4 +1,6 @@
 //! How the payload of a block is compressed.
+//!
+//! A payload of recorded events has parts that are unlike each other, its streams: with zstd each of them is a frame of its own.
 
 use std::io;
 use zstd::bulk::Compressor;

@@ -1,4 +1,6 @@
 //! Reading `.snag` as a stream.
+//!
+//! A block is read and its checksum compared as a whole. Recorded events are then handed out in pieces, while they are decoded.
 
 use super::entries::{self, End, Known};
 use super::packing::Packing;

@@ -1,4 +1,6 @@
 //! The accesses, which are nearly all of a recording: what [`super::encode`] does, for them alone and in a few instructions.
+//!
+//! In two steps, for some of them at a time: it is found out what has to be told about each, without branches; then that is told.
 
 use super::batch::{Access, Batch};
 use super::encode::{Encoder, State};

@@ -58,8 +58,8 @@ impl Access {
 
 /// Events of a thread, up to those of the next one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
-    pub(super) thread: ThreadId,
+struct Run {
+    thread: ThreadId,
     /// The first of them.
     first: usize,
 }
