@@ -3,7 +3,7 @@
 use crate::lower::HIDDEN;
 use crate::threads::Threads;
 use snag_schedule::Level;
-use snag_trace::{Cells, EventId, Op, Trace, VarId, Variable};
+use snag_trace::{Cells, EventId, Op, Pointers, Trace, VarId, Variable};
 use std::collections::HashMap;
 
 /// Where the content of a cell comes from: `None` is the initial memory.
@@ -15,6 +15,14 @@ pub(crate) struct Writes<'m> {
     pub events: &'m [EventId],
 }
 
+/// What a write must leave in a cell to serve a read as well as the one it saw.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Wanted {
+    pub value: u64,
+    /// If that is an address of memory that was allocated more than once: in which allocation.
+    target: Option<EventId>,
+}
+
 pub(crate) struct Memory<'t> {
     trace: &'t Trace,
     cells: &'t Cells,
@@ -22,7 +30,7 @@ pub(crate) struct Memory<'t> {
     /// Where the writes of each cell begin in `writes`; they are sorted by thread, then by event.
     start: Vec<u32>,
     writes: Vec<EventId>,
-    /// The writes of each cell again, those with a known value first, sorted by value, thread and event; the values;
+    /// The writes of each cell again, those with a known value first, sorted by what they leave, thread and event; the values;
     /// and how many they are. Empty if the trace has no values or the level does not care.
     by_value: Vec<EventId>,
     values: Vec<u64>,
@@ -36,6 +44,8 @@ pub(crate) struct Memory<'t> {
     seen: Vec<u32>,
     /// What the initial memory holds, where known; empty if the trace has no values.
     initial: Vec<Option<u64>>,
+    /// Which writes leave an address of memory that was allocated more than once.
+    pointers: Pointers,
 }
 
 impl<'t> Memory<'t> {
@@ -55,6 +65,7 @@ impl<'t> Memory<'t> {
             seen_start,
             seen,
             initial: Vec::new(),
+            pointers: Pointers::of(trace, cells.ops(), trace.len()),
         };
         memory.sort_writes(threads);
         if trace.events.has_values() || !trace.tables.declarations.initial.is_empty() {
@@ -105,30 +116,34 @@ impl<'t> Memory<'t> {
     fn sort_by_value(&mut self, threads: &Threads) {
         self.values = vec![0; self.writes.len()];
         self.by_value = vec![EventId(0); self.writes.len()];
-        let mut of_cell: Vec<(u64, u32, EventId)> = Vec::new();
+        let mut of_cell: Vec<(Wanted, u32, EventId)> = Vec::new();
         for cell in 0..self.cells.count() {
             let start = self.start[cell] as usize;
             of_cell.clear();
             for &write in &self.writes[start..self.start[cell + 1] as usize] {
-                if let Some(value) = self.value_left(Some(write), cell) {
-                    of_cell.push((value, threads.thread(write) as u32, write));
+                if let Some(left) = self.left(Some(write), cell) {
+                    of_cell.push((left, threads.thread(write) as u32, write));
                 }
             }
             of_cell.sort_unstable();
-            for (at, &(value, _, write)) in of_cell.iter().enumerate() {
-                (self.values[start + at], self.by_value[start + at]) = (value, write);
+            for (at, &(left, _, write)) in of_cell.iter().enumerate() {
+                (self.values[start + at], self.by_value[start + at]) = (left.value, write);
             }
             self.known.push(of_cell.len() as u32);
         }
     }
 
-    /// The writes of a cell that leave a value, thread by thread. Only if some read wants that value.
-    pub fn writes_of(&self, threads: &Threads, cell: usize, value: u64) -> impl Iterator<Item = Writes<'_>> {
+    /// The writes of a cell that leave something, thread by thread. Only if some read wants that.
+    pub fn writes_of(&self, threads: &Threads, cell: usize, wanted: Wanted) -> impl Iterator<Item = Writes<'_>> {
         let start = self.start[cell] as usize;
         let values = &self.values[start..start + self.known[cell] as usize];
-        let from = values.partition_point(|&other| other < value);
-        let to = from + values[from..].partition_point(|&other| other == value);
+        let from = values.partition_point(|&other| other < wanted.value);
+        let to = from + values[from..].partition_point(|&other| other == wanted.value);
         let mut left = &self.by_value[start + from..start + to];
+        if !self.pointers.is_empty() {
+            left = &left[left.partition_point(|&write| self.pointers.target(write) < wanted.target)..];
+            left = &left[..left.partition_point(|&write| self.pointers.target(write) == wanted.target)];
+        }
         std::iter::from_fn(move || {
             let thread = threads.thread(*left.first()?);
             let (events, rest) = left.split_at(left.partition_point(|&event| threads.thread(event) <= thread));
@@ -208,29 +223,34 @@ impl<'t> Memory<'t> {
         self.cells.slice(variable, value, cell)
     }
 
-    /// The value that other writes must leave to serve a read as well as the one it saw; `None` if none can.
-    pub fn wanted(&self, read: EventId, cell: usize) -> Option<u64> {
+    /// What a write, or the initial memory, leaves in a cell, where known: all that matters to reads.
+    fn left(&self, source: Source, cell: usize) -> Option<Wanted> {
+        let value = self.value_left(source, cell)?;
+        Some(Wanted { value, target: source.and_then(|write| self.pointers.target(write)) })
+    }
+
+    /// What other writes must leave to serve a read as well as the one it saw; `None` if none can.
+    pub fn wanted(&self, read: EventId, cell: usize) -> Option<Wanted> {
         if self.level == Level::Writer || self.initial.is_empty() {
             return None;
         }
-        if self.trace.events.aux(read.index()) == HIDDEN && self.trace.events.ops()[read.index()] == Op::Read {
-            return self.value_left(self.seen(read, cell), cell);
-        }
-        let value = self.value_read(read, cell)?;
-        (self.value_left(self.seen(read, cell), cell) == Some(value)).then_some(value)
+        let left = self.left(self.seen(read, cell), cell)?;
+        let is_hidden =
+            self.trace.events.aux(read.index()) == HIDDEN && self.trace.events.ops()[read.index()] == Op::Read;
+        (is_hidden || self.value_read(read, cell) == Some(left.value)).then_some(left)
     }
 
     /// What a read that must be kept finds in a cell in every schedule, if the last thing before all other writes was
     /// `start`: the value it wants, or what `start` left if it saw that, known or not.
     pub fn always_read(&self, read: EventId, cell: usize, start: Source) -> Option<u64> {
         let from_start = || (self.seen(read, cell) == start).then(|| self.value_read(read, cell)).flatten();
-        self.wanted(read, cell).or_else(from_start)
+        self.wanted(read, cell).map(|wanted| wanted.value).or_else(from_start)
     }
 
     /// Whether a read that must be kept may see this, as far as one cell goes.
     pub fn may_see(&self, read: EventId, cell: usize, source: Source) -> bool {
         source == self.seen(read, cell)
-            || self.wanted(read, cell).is_some_and(|value| self.value_left(source, cell) == Some(value))
+            || self.wanted(read, cell).is_some_and(|wanted| self.left(source, cell) == Some(wanted))
     }
 
     /// The initial memory holds what is declared first, or else what the first read found that no write precedes.

@@ -210,15 +210,15 @@ impl Sources<'_, '_> {
     /// Leaves in `meet` what comes before each write that the read may see in a cell. False if that is nothing, or
     /// too much work to tell.
     fn meet(&mut self, read: EventId, cell: usize, meet: &mut [u32]) -> bool {
-        let Index { threads, memory, level, .. } = self.index;
+        let Index { threads, memory, .. } = self.index;
         let seen = memory.seen(read, cell);
-        if *level == Level::Writer || memory.wanted(read, cell).is_none() {
+        let Some(wanted) = memory.wanted(read, cell) else {
             let Some(write) = seen else { return false };
             meet.fill(0);
             self.include(write, meet);
             return true;
-        }
-        let (own, value) = (threads.thread(read), memory.wanted(read, cell).expect("was asked above"));
+        };
+        let own = threads.thread(read);
         let lists = memory.lists(cell);
         if lists.len() == 1 && memory.list(cell, lists.start).thread == own {
             return false;
@@ -231,12 +231,12 @@ impl Sources<'_, '_> {
             let before = gallop::count_before(list.events, end, &mut self.hints[number]);
             latest.extend(before.checked_sub(1).map(|last| list.events[last]));
         }
-        if latest.is_empty() && memory.value_left(None, cell) == Some(value) {
+        if latest.is_empty() && memory.may_see(read, cell, None) {
             return false;
         }
         meet.fill(u32::MAX);
         let (mut looked_at, mut any) = (0, false);
-        for list in memory.writes_of(threads, cell, value) {
+        for list in memory.writes_of(threads, cell, wanted) {
             let end = threads.end(list.thread, self.count(list.thread, own, read));
             let before = list.events.partition_point(|&w| w < end);
             for &write in &list.events[before.saturating_sub(1)..] {

@@ -593,8 +593,8 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
             Some(fixed) => facts.extend(fixed.then_some(Fact::Fixed)),
         };
         let mut excluded = Vec::new();
-        if let Some(value) = memory.wanted(read, cell) {
-            for list in memory.writes_of(threads, cell, value) {
+        if let Some(wanted) = memory.wanted(read, cell) {
+            for list in memory.writes_of(threads, cell, wanted) {
                 // From here on they must follow the read.
                 let after = must.first_after(threads, read, list.thread);
                 let all = list.events.partition_point(|&w| threads.position(w) < after);

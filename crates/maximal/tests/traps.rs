@@ -301,6 +301,47 @@ T1|w(y)=1|
 }
 
 #[test]
+fn an_address_in_memory_that_was_allocated_again_is_another_value() {
+    // As in a map whose values are boxes: T1 puts one in, T2 takes it out and frees it, and T3's next one happens to lie where it
+    // was. T4 takes that out and frees it. It is not what T1 has put in, though that is the same number.
+    let slot = |address: u64, size: u64| {
+        trace(&format!(
+            "
+T1|alloc(0x{address:x}:24)|
+T1|acq(l)|
+T1|w(0x7000:8)={number}|
+T1|rel(l)|
+T2|acq(l)|
+T2|r(0x7000:8)={number}|
+T2|w(0x7000:8)=0|
+T2|rel(l)|
+T2|free(0x{address:x}:24)|
+T3|alloc(0x{address:x}:{size})|
+T3|w(0x{address:x}:8)=1|
+T3|acq(l)|
+T3|r(0x7000:8)=0|
+T3|w(0x7000:8)={number}|
+T3|rel(l)|
+T4|acq(l)|
+T4|r(0x7000:8)={number}|
+T4|w(0x7000:8)=0|
+T4|rel(l)|
+T4|free(0x{address:x}:{size})|
+",
+            number = 0x5555_0010
+        ))
+    };
+    for level in [Level::Value, Level::Control] {
+        assert!(!is_race(&slot(0x5555_0010, 24), 10, 19, level));
+        assert!(!is_race(&slot(0x5555_0000, 32), 10, 19, level));
+        // With upper bits, as in recordings of memory that the system has mapped.
+        assert!(!is_race(&slot(0x3_0000_5555_0010, 24), 10, 19, level));
+        // What is in the slot is no address in that memory.
+        assert!(is_race(&slot(0x6666_0000, 24), 10, 19, level));
+    }
+}
+
+#[test]
 fn a_write_that_only_the_beginning_of_the_trace_hides_may_be_seen() {
     // T4's write is as good as T2's second one if it comes after T2's first: only the trace's own beginning speaks against it.
     let moved = trace(

@@ -145,6 +145,22 @@ impl Facts<'_> {
         }
     }
 
+    /// The allocation that the value of a write is an address in, if there was another one before: two such values are the same
+    /// only if they mean the same allocation. An address has eight bytes, of which six count, and is not on the first page.
+    pub fn points_to(&self, writer: Option<usize>) -> Option<usize> {
+        let write = &self.events[writer?];
+        let Variable::Range { size: 8, .. } = self.trace.tables.variable(VarId(write.target)) else { return None };
+        let address = |number: u64| number & 0xffff_ffff_ffff;
+        let value = address(write.value_written()? as u64);
+        let covers = |event: &Event| match self.trace.tables.variable(VarId(event.target)) {
+            Variable::Range { address: first, size } => (address(first)..address(first) + size).contains(&value),
+            Variable::Named(_) => false,
+        };
+        let earlier = self.events[..writer?].iter().enumerate().filter(|(_, e)| e.op == Op::Alloc && covers(e));
+        let allocs: Vec<usize> = earlier.map(|(alloc, _)| alloc).collect();
+        allocs.last().copied().filter(|_| allocs.len() > 1 && value >= 4096)
+    }
+
     /// What a read finds in a unit, where known.
     pub fn found_by(&self, read: usize, unit: Unit) -> Option<i64> {
         self.part(VarId(self.events[read].target), self.events[read].value_read()?, unit.place)

@@ -203,7 +203,8 @@ impl<'t> Search<'t> {
             _ => self.facts.found_by(read, unit),
         };
         let explained = found.is_some() && found == self.facts.left_by(in_trace, unit);
-        explained && found == self.facts.left_by(writer, unit)
+        let same_number = explained && found == self.facts.left_by(writer, unit);
+        same_number && self.facts.points_to(in_trace) == self.facts.points_to(writer)
     }
 
     /// Calls `visit` for every state that a feasible schedule leads to, with the events that rules 1 to 3 allow

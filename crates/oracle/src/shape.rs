@@ -47,6 +47,8 @@ pub struct Shape {
     pub ranges: u32,
     /// Percentage of accesses that carry a value, and of variables with a declared initial value.
     pub values: u32,
+    /// Percentage of values of eight bytes that are addresses in heap blocks. Only where there are some.
+    pub pointers: u32,
     /// Percentage of reads with a value that memory does not hold.
     pub unexplained: u32,
     /// Percentage of steps in which a thread that holds a lock releases one, whatever the weights say.
@@ -73,6 +75,7 @@ impl Shape {
             reentrant: rng.chance(30),
             ranges: 0,
             values: 0,
+            pointers: 0,
             unexplained: 0,
             release: rng.pick(&[10, 30, 50]),
             stay: rng.pick(&[30, 60, 80]),
@@ -139,6 +142,26 @@ impl Shape {
         }
     }
 
+    /// Blocks that are freed and allocated again, and addresses in them.
+    pub fn with_pointers(rng: &mut Rng) -> Shape {
+        Shape {
+            variables: 1,
+            weights: Weights {
+                plain: 12,
+                atomics: rng.pick(&[0, 0, 8]),
+                locks: rng.pick(&[0, 3]),
+                branches: rng.pick(&[0, 0, 2]),
+                methods: rng.pick(&[0, 0, 0, 2]),
+                heap: rng.pick(&[8, 12]),
+                ..Weights::default()
+            },
+            ranges: 100,
+            values: rng.pick(&[90, 100]),
+            pointers: rng.pick(&[60, 90]),
+            ..Shape::classic(rng)
+        }
+    }
+
     /// Any operation beside any other; each trace has a random choice of groups.
     pub fn everything(rng: &mut Rng) -> Shape {
         let all = rng.chance(15);
@@ -171,10 +194,11 @@ impl Shape {
 
     /// One of the other presets.
     pub fn any(rng: &mut Rng) -> Shape {
-        match rng.below(8) {
+        match rng.below(10) {
             0 => Shape::classic(rng),
             1 => Shape::lock_heavy(rng),
             2..=4 => Shape::with_values(rng),
+            5 => Shape::with_pointers(rng),
             _ => Shape::everything(rng),
         }
     }

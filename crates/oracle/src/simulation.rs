@@ -184,7 +184,7 @@ impl<'a> Simulation<'a> {
         }
         for i in 0..shape.variables {
             let variable = if rng.chance(shape.ranges) {
-                let size = rng.pick(&[1, 2, 4, 8]);
+                let size = rng.pick(if shape.pointers > 0 { &[8] } else { &[1, 2, 4, 8] });
                 tables.variable_range(0x1000 + rng.pick(&[0, 0, 1, 2, 4, 6]), size)
             } else {
                 tables.variable_named(["x", "y", "z", "u", "v", "w"][i % 6])
@@ -194,7 +194,7 @@ impl<'a> Simulation<'a> {
             }
         }
         if shape.weights.heap > 0 {
-            if rng.chance(60) {
+            if rng.chance(60) && shape.pointers == 0 {
                 let block = tables.variable_named("h");
                 self.blocks.push(block);
                 self.variables.push(block);
@@ -326,6 +326,9 @@ impl<'a> Simulation<'a> {
     fn small_value(&mut self, variable: VarId) -> i64 {
         match self.trace.tables.variable(variable) {
             Variable::Named(_) => self.rng.below(4) as i64,
+            Variable::Range { size: 8, .. } if !self.blocks.is_empty() && self.rng.chance(self.shape.pointers) => {
+                self.some_address()
+            }
             Variable::Range { size, .. } => {
                 let mut bytes = [0; 8];
                 for byte in &mut bytes[..size.min(8) as usize] {
@@ -334,6 +337,12 @@ impl<'a> Simulation<'a> {
                 i64::from_le_bytes(bytes)
             }
         }
+    }
+
+    /// An address in memory that may be allocated; two of them are mostly the same.
+    fn some_address(&mut self) -> i64 {
+        let Variable::Range { address, .. } = self.trace.tables.variable(self.blocks[0]) else { return 0 };
+        address as i64 + self.rng.pick(&[0, 0, 0, 0, 0, 4, 1 << 56])
     }
 
     fn store(&mut self, variable: VarId, value: Option<i64>) {

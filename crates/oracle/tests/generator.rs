@@ -1,7 +1,8 @@
 //! What the random traces are worth.
 
 use snag_oracle::*;
-use snag_trace::{Cells, EventId, Op, Trace, Validator};
+use snag_trace::events::Event;
+use snag_trace::{Cells, EventId, Events, Op, Trace, Validator, VarId, Variable};
 use std::collections::BTreeMap;
 
 fn traces(count: u64, shape: impl Fn(&mut Rng) -> Shape) -> impl Iterator<Item = Trace> {
@@ -72,6 +73,40 @@ fn random_traces_are_interesting() {
     expect("values", Shape::with_values, &[&common[..], &levels[..]].concat());
     expect("everything", Shape::everything, &[&common[..], &levels[..]].concat());
     expect("any", Shape::any, &[&common[..], &levels[..], &[("writer, not hb", 10)]].concat());
+}
+
+/// The same trace with its memory, and with that its blocks, somewhere else: then no value is an address of a block.
+fn elsewhere(trace: &Trace) -> Trace {
+    let mut moved = trace.clone();
+    let mut at = |variable: u32| match trace.tables.variable(VarId(variable)) {
+        Variable::Named(_) => variable,
+        Variable::Range { address, size } => moved.tables.variable_range(address + 0x10_0000, size).0,
+    };
+    let touches_memory = |op: Op| op.is_access() || matches!(op, Op::Alloc | Op::Free);
+    let targets = trace.events.iter().map(|event| match touches_memory(event.op) {
+        true => Event { target: at(event.target), ..event },
+        false => event,
+    });
+    let mut events = Events::new();
+    targets.for_each(|event| events.push(event));
+    let initial = trace.tables.declarations.initial.iter().map(|(variable, value)| (VarId(at(variable.0)), *value));
+    let initial = initial.collect();
+    moved.tables.declarations.initial = initial;
+    moved.events = events;
+    moved
+}
+
+#[test]
+fn addresses_in_memory_that_is_allocated_again_matter() {
+    // Without missing calls, whose reach is not moved.
+    let calls = |trace: &Trace| trace.events.ops().contains(&Op::MethodBegin);
+    let mut fewer = 0;
+    for trace in traces(4000, Shape::with_pointers).filter(|trace| !calls(trace)) {
+        let (here, there) = (races(&trace, Level::Value), races(&elsewhere(&trace), Level::Value));
+        assert!(here.is_subset(&there));
+        fewer += (here != there) as usize;
+    }
+    assert!(fewer >= 10, "in {fewer} traces");
 }
 
 #[test]

@@ -122,6 +122,15 @@ fn heap_memory_lives_from_alloc_to_free() {
     assert_eq!(all("A alloc 10:8\nA write 12:2\nB write 12:2\nB free 10:8"), [(1, 2), (1, 3)]);
     // Memory allocated again is other memory.
     assert_eq!(all("A alloc h\nA write h\nA free h\nB alloc h\nB write h"), NONE);
+    // And its address is another value. Here D takes what C has put into the slot, not what A has put there.
+    let slot = |number: u32| {
+        let first = format!("A alloc 2000:8\nA atomic-write 3000:8={number}\nB rmw 3000:8={number}>0\nB free 2000:8\n");
+        let second = "C alloc 2000:8\nC write 2000:8\n";
+        let taken = format!("C atomic-write 3000:8={number}\nD rmw 3000:8={number}>0\nD free 2000:8");
+        levels(&[&first, second, &taken].concat())
+    };
+    assert_eq!(slot(0x2000), [vec![], vec![], vec![]]);
+    assert_eq!(slot(5), [vec![], vec![(5, 8)], vec![(5, 8)]]);
     // An access cannot race once its block may be gone: the free has to happen first here.
     assert_eq!(all("A alloc h\nA write h\nA free h\nA write x\nB write x"), [(3, 4)]);
 }

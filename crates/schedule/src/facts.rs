@@ -14,7 +14,7 @@ use crate::reach::Objects;
 use crate::source::Source;
 use crate::violation::{ScheduleRule, Violation};
 use snag_trace::symbolic::Symbolic;
-use snag_trace::{Cells, EventId, Op, Space, ThreadId, Trace, VarId};
+use snag_trace::{Cells, EventId, Op, Pointers, Space, ThreadId, Trace, VarId};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
@@ -45,6 +45,8 @@ pub(crate) struct Facts<'t> {
     pub seen: Seen,
     /// What memory held before the first event.
     pub initial: Initial,
+    /// Which writes leave an address of memory that was allocated more than once.
+    pointers: Pointers,
     /// Counts of the semaphores before the first event.
     pub semaphores: Vec<i64>,
     /// How many must have entered a barrier before each event on it.
@@ -104,6 +106,7 @@ impl<'t> Facts<'t> {
             has_read_locks: has(Op::ReadAcquire),
             seen: Seen::of(trace, cells, end, &mut hidden),
             initial: Initial::of(trace, cells),
+            pointers: Pointers::of(trace, ops, end),
             semaphores,
             enters_needed: if on_barriers { barriers::enters_needed(trace) } else { HashMap::new() },
             heap: (has(Op::Alloc) || has(Op::Free)).then(|| Heap::of(trace, cells)),
@@ -134,6 +137,12 @@ impl<'t> Facts<'t> {
         // Code that was not observed writes, too, and then the target is not a variable.
         let value = event.value_written()?;
         self.cells.slice(self.trace.tables.variable(VarId(event.target)), value, cell)
+    }
+
+    /// Whether two sources that leave the same number leave the same value: not addresses of different allocations.
+    pub fn means_the_same(&self, one: Source, other: Source) -> bool {
+        let target = |source: Source| source.event().and_then(|write| self.pointers.target(write));
+        target(one) == target(other)
     }
 
     /// The event in words, for violations.

@@ -340,7 +340,8 @@ impl<'f> Machine<'f> {
     /// Whether two sources are known to leave the same value in a cell.
     fn leaves_the_same(&self, cell: usize, seen: Source, found: Source) -> bool {
         let value = self.facts.value_left(seen, cell);
-        self.level != Level::Writer && value.is_some() && value == self.facts.value_left(found, cell)
+        let is_known = self.level != Level::Writer && value.is_some();
+        is_known && value == self.facts.value_left(found, cell) && self.facts.means_the_same(seen, found)
     }
 
     /// Whether a read that finds another write finds the same value nevertheless:
@@ -351,7 +352,8 @@ impl<'f> Machine<'f> {
             return false;
         }
         let value = self.facts.value_read(read, cell);
-        value.is_some() && value == self.facts.value_left(seen, cell) && value == self.facts.value_left(found, cell)
+        let is_explained = value.is_some() && value == self.facts.value_left(seen, cell);
+        is_explained && value == self.facts.value_left(found, cell) && self.facts.means_the_same(seen, found)
     }
 
     #[cold]
@@ -403,10 +405,11 @@ impl<'f> Machine<'f> {
         let values = match self.level {
             Level::Writer => String::new(),
             _ => format!(
-                ": it read {}, {} is left there, and the trace left {}",
+                ": it read {}, {} is left there, and the trace left {}{}",
                 value(self.facts.value_read(read, cell)),
                 value(self.facts.value_left(found, cell)),
                 value(self.facts.value_left(seen, cell)),
+                if self.facts.means_the_same(seen, found) { "" } else { ", an address in another allocation" },
             ),
         };
         let detail = format!(

@@ -386,7 +386,7 @@ impl<'w, 'i, 't> Run<'w, 'i, 't> {
     fn agrees_in(&self, read: EventId, cell: usize) -> bool {
         let (memory, content) = (&self.world.index.memory, self.content(cell));
         content.as_observed && content.source == memory.seen(read, cell)
-            || memory.wanted(read, cell).is_some_and(|value| content.value == Some(value))
+            || memory.wanted(read, cell).is_some_and(|wanted| content.value == Some(wanted.value))
     }
 
     fn blocker(&self, wanted: SpanId) -> Option<SpanId> {

@@ -32,7 +32,7 @@ impl Search<'_, '_, '_, '_> {
                 }
             };
             let by_value = match memory.wanted(read, cell) {
-                Some(value) if !bits.is_empty() => self.equals(&bits, known, value),
+                Some(wanted) if !bits.is_empty() => self.equals(&bits, known, wanted.value),
                 _ => NO,
             };
             let agrees = self.or(by_write, by_value);

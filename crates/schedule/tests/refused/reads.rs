@@ -194,3 +194,32 @@ fn without_branches_control_is_value() {
     accepted(race(trace, &[0, 1], [2, 3], Control));
     refused(race(trace, &[1], [2, 3], Control), Rule::OtherValue, 1);
 }
+
+#[test]
+fn address_of_another_allocation() {
+    // A and C put the address of what they have allocated into a slot; it is the same number. B takes the first one out and
+    // frees it, D the second one.
+    let trace = |size: u32, address: u32| {
+        format!(
+            "
+        0 A alloc 0x2000:16
+        1 A write 0x3000:{size} ={address}
+        2 B read 0x3000:{size} ={address}
+        3 B write 0x3000:{size} =0
+        4 B free 0x2000:16
+        5 C alloc 0x2000:16
+        6 C write 0x2000:8
+        7 C write 0x3000:{size} ={address}
+        8 D read 0x3000:{size} ={address}
+        9 D free 0x2000:16"
+        )
+    };
+    let ahead = [0, 1, 5, 8];
+    for level in [Value, Control] {
+        refused(race(&trace(8, 0x2000), &ahead, [6, 9], level), Rule::OtherValue, 8);
+        refused(race(&trace(8, 0x200f), &ahead, [6, 9], level), Rule::OtherValue, 8);
+        // Numbers that are no such addresses.
+        accepted(race(&trace(8, 0x2010), &ahead, [6, 9], level));
+        accepted(race(&trace(4, 0x2000), &ahead, [6, 9], level));
+    }
+}

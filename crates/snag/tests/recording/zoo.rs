@@ -167,3 +167,10 @@ fn threads_that_wait_in_loops_end_their_turns() {
     // A turn has ten thousand steps, and every hand-over would take two.
     assert!(events.is_some_and(|events| events < 2_000_000), "{}", text(&statistics));
 }
+
+/// Found a box to be freed by who had taken another one with its address.
+#[test]
+fn memory_that_is_used_again_is_not_what_it_was() {
+    is_free_of_races("gcc", &["-O1"], "same_address.c", "taken\n", 1..16);
+    is_free_of_races("clang", &["-O2"], "same_address.c", "taken\n", 16..21);
+}
