@@ -175,6 +175,12 @@ unsafe extern "C" fn write<const LOG: u8>(address: usize, pc: usize) {
     unsafe { access::<LOG, true>(address, pc) }
 }
 
+/// What a callback for a write does, whatever has become of the callbacks that have names.
+#[unsafe(naked)]
+pub unsafe extern "C" fn write_alone<const LOG: u8>() {
+    core::arch::naked_asm!("mov rsi, qword ptr [rsp]", "jmp {target}", target = sym write::<LOG>)
+}
+
 unsafe extern "C" fn read_write<const LOG: u8>(address: usize, pc: usize) {
     if free::is_free() {
         return free::read_write(thread::current(), address, 1 << LOG, pc);

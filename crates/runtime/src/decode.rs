@@ -22,6 +22,8 @@ pub struct Instruction {
     pub memory: Option<Memory>,
     /// Bits 3 to 5 of the ModRM byte: a register, or more of the opcode.
     pub middle: u8,
+    /// The other register that the byte names, in place of memory.
+    pub register: Option<u8>,
 }
 
 /// A place in memory: the sum of its parts.
@@ -100,6 +102,7 @@ pub fn decode(code: &[u8]) -> Option<Instruction> {
         short: false,
         memory: None,
         middle: 0,
+        register: None,
     };
     loop {
         match *code.get(at)? {
@@ -175,6 +178,8 @@ pub fn decode(code: &[u8]) -> Option<Instruction> {
         found.middle = byte >> 3 & 7;
         if byte < 0xc0 {
             found.memory = Some(memory(code, &mut at, byte, found.rex)?);
+        } else {
+            found.register = Some(byte & 7 | (found.rex & 1) << 3);
         }
     }
     let wide = found.rex & 8 != 0;

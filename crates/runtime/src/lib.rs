@@ -45,6 +45,7 @@ mod streams;
 mod thread;
 mod threads;
 mod token;
+mod unread;
 mod waiting;
 mod watchdog;
 #[allow(dead_code)]

@@ -91,6 +91,7 @@ pub unsafe extern "C" fn __tsan_init() {
     this.identity.store(this.handle.load(Relaxed), Relaxed);
     this.inside = 1;
     thread::set_current(first);
+    crate::unread::tell_reads();
     crate::patch::install_probes();
     tell_maps();
     crate::cancel::look_for_users();

@@ -56,13 +56,17 @@ impl Symbol {
 #[derive(Clone, Copy)]
 pub struct Table {
     /// Added to the values.
-    base: usize,
+    pub base: usize,
     symbols: *const Symbol,
     count: usize,
     names: *const u8,
 }
 
 /// The program's table, if it has the runtime inside.
+pub fn program() -> Option<Table> {
+    unsafe { *PROGRAM.get() }
+}
+
 static PROGRAM: Global<Option<Table>> = Global::new(None);
 
 /// Room for jumps near the program: next and end.
@@ -93,7 +97,7 @@ impl Table {
     }
 
     /// Where a function is; 0 if it is not here.
-    fn find(&self, name: &[u8]) -> usize {
+    pub fn find(&self, name: &[u8]) -> usize {
         let found = self.symbols().iter().find(|symbol| symbol.is_function() && same(self.name(symbol), name));
         found.map_or(0, |symbol| self.base + symbol.value as usize)
     }
@@ -170,7 +174,7 @@ impl Table {
     }
 
     /// Ours. The dynamic linker would find the program's functions under the same names.
-    fn of_us() -> Option<Table> {
+    pub fn of_us() -> Option<Table> {
         let base: usize;
         unsafe { asm!(".hidden __ehdr_start", "lea {0}, [rip + __ehdr_start]", out(reg) base) };
         let word = |at: usize| unsafe { *(at as *const u64) } as usize;
@@ -207,7 +211,7 @@ fn count_by_hash(hash: usize) -> usize {
 }
 
 /// Where the program's headers are, and how many.
-fn program_headers() -> Option<(usize, usize)> {
+pub fn program_headers() -> Option<(usize, usize)> {
     let file = c::open(b"/proc/self/auxv\0", 0);
     if file < 0 {
         return None;
@@ -272,19 +276,26 @@ fn redirect(function: usize, target: usize) -> bool {
         // jmp [rip], and the address behind it.
         (next as *mut [u8; 6]).write_unaligned([0xff, 0x25, 0, 0, 0, 0]);
         ((next + 6) as *mut usize).write_unaligned(target);
-        let page = function & !0xfff;
-        let length = ((function + 5 + 0xfff) & !0xfff) - page;
-        system(number::MPROTECT, [page, length, 7, 0, 0, 0]);
-        (function as *mut u8).write_volatile(0xe9);
-        ((function + 1) as *mut i32).write_unaligned((next as i64 - (function as i64 + 5)) as i32);
-        system(number::MPROTECT, [page, length, 5, 0, 0, 0]);
         *JUMPS.get() = (next + 16, end);
     }
+    jump(function, next);
     true
 }
 
 /// Bytes that a jump takes.
 const JUMP: usize = 5;
+
+/// Overwrites the start of a function with a jump to something that is near.
+pub fn jump(function: usize, target: usize) {
+    let page = function & !0xfff;
+    let length = ((function + JUMP + 0xfff) & !0xfff) - page;
+    unsafe {
+        system(number::MPROTECT, [page, length, 7, 0, 0, 0]);
+        (function as *mut u8).write_volatile(0xe9);
+        ((function + 1) as *mut i32).write_unaligned((target as i64 - (function + JUMP) as i64) as i32);
+        system(number::MPROTECT, [page, length, 5, 0, 0, 0]);
+    }
+}
 
 fn is_interface(name: &[u8]) -> bool {
     strip(name, b"__tsan_").is_some() || strip(name, b"__sanitizer_").is_some()

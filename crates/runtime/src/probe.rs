@@ -106,7 +106,7 @@ enum Plain {
 }
 
 /// The instructions of a function up to where they are no longer understood.
-fn instructions(first: usize, size: usize) -> impl Iterator<Item = (usize, Instruction)> {
+pub fn instructions(first: usize, size: usize) -> impl Iterator<Item = (usize, Instruction)> {
     let mut at = first;
     core::iter::from_fn(move || {
         let code = unsafe { core::slice::from_raw_parts(at as *const u8, (first + size).checked_sub(at)?) };
@@ -117,7 +117,7 @@ fn instructions(first: usize, size: usize) -> impl Iterator<Item = (usize, Instr
 }
 
 /// Where a call goes, if that can be seen.
-fn called(at: usize, instruction: &Instruction) -> Option<usize> {
+pub fn called(at: usize, instruction: &Instruction) -> Option<usize> {
     let next = at + instruction.length;
     match (instruction.map, instruction.opcode, instruction.middle) {
         (0, 0xe8 | 0xe9, _) => {

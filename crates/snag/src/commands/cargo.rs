@@ -1,8 +1,8 @@
 //! `cargo snag`: build a Rust program or its tests for recording, run them, report.
 
-use crate::commands::check;
 use crate::commands::record::How;
 use crate::commands::run::{self, Program};
+use crate::commands::{check, compile};
 use crate::context::Context;
 use crate::failure::{Failure, Status};
 use clap::ValueEnum;
@@ -148,7 +148,8 @@ fn build(what: What, arguments: &[OsString]) -> Result<Vec<(PathBuf, PathBuf)>, 
 /// The user's flags and ours.
 fn flags() -> Result<OsString, Failure> {
     let mut flags = std::env::var_os("RUSTFLAGS").unwrap_or_default();
-    flags.push(" -Zsanitizer=thread");
+    flags.push(" -Zsanitizer=thread -Cllvm-args=-tsan-instrument-read-before-write=1 -Clink-arg=");
+    flags.push(compile::ALL_READS);
     // Newer compilers insist that we know that the standard library is built without.
     const MIXED: &str = "-Cunsafe-allow-abi-mismatch=sanitizer";
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());

@@ -21,6 +21,9 @@ pub struct Args {
     arguments: Vec<OsString>,
 }
 
+/// By this argument for the linker the runtime knows that no reads were left out.
+pub const ALL_READS: &str = "-Wl,--defsym=__snag_all_reads=0";
+
 /// What both compilers take.
 const BOTH: [&str; 2] = ["-g", "-fsanitize=thread"];
 
@@ -28,7 +31,7 @@ const BOTH: [&str; 2] = ["-g", "-fsanitize=thread"];
 const GCC: [&str; 3] = ["-fno-builtin-memset", "-fno-builtin-memcpy", "-fno-builtin-memmove"];
 
 /// clang leaves out a read that a write to the same place follows, and accesses of 32 bytes.
-const CLANG: [&str; 3] = ["-mllvm", "-tsan-instrument-read-before-write=1", "-mprefer-vector-width=128"];
+const CLANG: [&str; 4] = ["-mllvm", "-tsan-instrument-read-before-write=1", "-mprefer-vector-width=128", ALL_READS];
 
 /// Runs the compiler.
 pub fn run(context: &Context, args: &Args, cpp: bool) -> Result<Status, Failure> {
@@ -50,7 +53,7 @@ pub fn run(context: &Context, args: &Args, cpp: bool) -> Result<Status, Failure>
     let clang = version.contains("clang");
     // What the user says comes last and wins.
     let mut command = Command::new(&compiler);
-    command.args(BOTH).args(if clang { CLANG } else { GCC });
+    command.args(BOTH).args(if clang { &CLANG[..] } else { &GCC[..] });
     if clang {
         // Files that are only linked do not use the flags for compiling.
         command.arg("-Wno-unused-command-line-argument");

@@ -1,7 +1,7 @@
 //! Recordings of programs that do everything, block in unknown ways, race, and die.
 
 use crate::support::*;
-use snag_trace::{Op, VarId, Variable};
+use snag_trace::{Op, Trace, VarId, Variable};
 use std::collections::HashMap;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -363,4 +363,48 @@ fn a_recording_that_is_killed_at_its_start_is_readable_or_said_to_be_empty() {
 fn program_of(recorder: u32) -> i32 {
     let children = std::fs::read_to_string(format!("/proc/{recorder}/task/{recorder}/children")).unwrap();
     children.split_ascii_whitespace().next().expect("it has started the program").parse().unwrap()
+}
+
+/// What each byte or word of memory that is not of a stack went through: reads or writes, size, and value.
+fn histories(trace: &Trace) -> HashMap<u64, Vec<(Op, u64, Option<i64>)>> {
+    let mut all: HashMap<u64, Vec<_>> = HashMap::new();
+    for event in trace.events.iter().filter(|event| matches!(event.op, Op::Read | Op::Write)) {
+        const STACKS: u64 = 0x7fff_ff00_0000;
+        if let Variable::Range { address, size } = trace.tables.variable(VarId(event.target))
+            && address < STACKS
+        {
+            all.entry(address).or_default().push((event.op, size, event.value));
+        }
+    }
+    all
+}
+
+#[test]
+fn reads_that_clang_leaves_out_are_found() {
+    if !have("clang") {
+        return;
+    }
+    let folder = Folder::new("left-out");
+    let source = program("left_out.c");
+    for level in ["-O0", "-O1", "-O2", "-O3"] {
+        let traces = [true, false].map(|all| {
+            let flags = ["-g", "-w", level, "-fsanitize=thread", "-mllvm", "-tsan-instrument-read-before-write=1"];
+            let count = if all { flags.len() } else { 4 };
+            let mark = if all { "-Wl,--defsym=__snag_all_reads=0" } else { "-Wl,--defsym=nothing_is_said=0" };
+            let flags = [&flags[..count], &[mark]].concat();
+            compile("clang", &flags, &source, &folder.path("program"));
+            let output = snag(&folder, &["record", "-o", "run.snag", "--", "./program"]);
+            assert!(output.status.success(), "{}", complaint(&output));
+            snag_trace::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap().0
+        });
+        let [told, found] = traces.each_ref().map(histories);
+        for (address, told) in &told {
+            let mut found = found[address].iter();
+            let is_there = told.iter().all(|one| found.any(|other| one == other));
+            assert!(is_there, "{level}: {address:#x} {told:?} {:?}", traces[1].len());
+        }
+        // And hardly any that are not there.
+        let reads = traces.each_ref().map(|trace| trace.events.ops().iter().filter(|op| **op == Op::Read).count());
+        assert!(reads[1] <= reads[0] + reads[0] / 10, "{level}: {reads:?}");
+    }
 }
