@@ -109,7 +109,9 @@ pub fn timeless(text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {
         match line.rsplit_once(", ") {
-            Some((before, time)) if line.contains(" location pair") && time.ends_with(" s") => {
+            Some((before, time))
+                if line.contains(" location pair") && (time.ends_with(" s") || time.ends_with(" s</p>")) =>
+            {
                 lines.push(format!("{before}, TIME"));
             }
             _ => lines.push(line.to_owned()),
