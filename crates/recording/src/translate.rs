@@ -104,6 +104,8 @@ struct ThreadState {
     waiting: Option<(u64, u64, u32)>,
     /// It has done a releasing fence, so what it writes atomically releases.
     fenced: bool,
+    /// It has done its last event.
+    ended: bool,
 }
 
 /// Entries of the cache of locations.
@@ -228,7 +230,12 @@ impl Translator {
                 self.plain(Op::Fork, child.0, 0, pc);
             }
             op::BEGIN => self.plain(Op::Begin, 0, 0, pc),
-            op::END => self.plain(Op::End, 0, 0, pc),
+            op::END => {
+                self.plain(Op::End, 0, 0, pc);
+                if let Some(thread) = self.threads.get_mut(self.current) {
+                    thread.ended = true;
+                }
+            }
             op::JOIN => {
                 let child = self.thread(a as usize);
                 self.plain(Op::Join, child.0, 0, pc);

@@ -6,7 +6,7 @@
 use crate::blocking::around;
 use crate::c::{self, CLOCK_MONOTONIC, CLOCK_REALTIME, Timespec, number};
 use crate::locks::Deadline;
-use crate::thread::{self, inside};
+use crate::thread::{self, Thread, inside};
 use crate::token::{block, enter, is_on, wake};
 use core::ffi::{c_int, c_long};
 
@@ -59,6 +59,15 @@ fn futex(n: c_long, arguments: [usize; 6]) -> c_long {
     }
 }
 
+/// Whether a thread has waited for the same word several times in a row: for a lock that others take again and again, maybe.
+fn waits_in_vain(thread: *mut Thread, address: usize) -> bool {
+    const SEVERAL: u32 = 4;
+    let (last, times) = unsafe { &mut (*thread).waited };
+    *times = if *last == address { *times + 1 } else { 0 };
+    *last = address;
+    *times % SEVERAL == SEVERAL - 1
+}
+
 fn wait([address, operation, expected, time, ..]: [usize; 6]) -> Option<c_long> {
     let thread = thread::current();
     if !enter(thread) {
@@ -79,8 +88,10 @@ fn wait([address, operation, expected, time, ..]: [usize; 6]) -> Option<c_long> 
         }
         // Should somebody wake us in a way that we do not see, it is enough to look from time to time.
         unsafe { (*thread).retries = true };
+        unsafe { (*thread).starves = waits_in_vain(thread, address) };
         let timed_out = block(thread, address, deadline);
         unsafe { (*thread).retries = false };
+        unsafe { (*thread).starves = false };
         if unsafe { (*thread).signalled } {
             return fail(c::EINTR);
         }

@@ -32,6 +32,7 @@ mod life;
 mod locks;
 mod memory;
 mod once;
+mod openmp;
 mod patch;
 mod probe;
 mod ranges;
@@ -46,6 +47,7 @@ mod thread;
 mod threads;
 mod token;
 mod unread;
+mod versions;
 mod waiting;
 mod watchdog;
 #[allow(dead_code)]

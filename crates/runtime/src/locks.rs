@@ -27,15 +27,17 @@ pub fn contend(
     attempt: impl Fn() -> c_int,
     really: impl FnOnce() -> c_int,
 ) -> c_int {
-    loop {
+    for tries in 0.. {
         let result = attempt();
         if result != busy {
             return result;
         }
         unsafe { (*thread).retries = true };
+        unsafe { (*thread).starves = tries > 0 };
         let wait = if cancellable { block_cancellable } else { block };
         let timed_out = wait(thread, key, deadline);
         unsafe { (*thread).retries = false };
+        unsafe { (*thread).starves = false };
         if cancellable && cancel::is_requested(thread) && (!is_on() || unsafe { (*thread).interrupted }) {
             return c::EINTR;
         }
@@ -50,6 +52,7 @@ pub fn contend(
             return if result == busy { ETIMEDOUT } else { result };
         }
     }
+    unreachable!("it tries for ever")
 }
 
 fn try_mutex(mutex: Pointer) -> c_int {

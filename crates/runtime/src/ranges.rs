@@ -6,10 +6,10 @@
 use crate::free;
 use crate::life::is_ours;
 use crate::record::put_range;
-use crate::stubs;
 use crate::thread;
 use crate::token::{self, enter};
 use crate::wire::op;
+use crate::{real, stubs};
 use core::arch::asm;
 use core::ffi::c_int;
 
@@ -227,7 +227,134 @@ unsafe extern "C" fn duplicate_up_to_at(text: usize, most: usize, pc: usize) -> 
     }
 }
 
+// Functions that look at a text, and at no more of it than they need.
+
+/// Notes the part of a text from its start up to and including a byte, if the function has looked at one.
+fn looked_at(counts: bool, text: usize, last: usize, pc: usize) {
+    note_read(counts, text, last + 1 - text, pc);
+}
+
+macro_rules! numbers {
+    ($($at:ident $name:ident -> $result:ty, $($argument:ident)?;)*) => {$(
+        unsafe extern "C" fn $at(text: usize, end: *mut usize, $($argument: c_int,)? pc: usize) -> $result {
+            let counts = counts(pc);
+            let mut last = text;
+            let result = unsafe {
+                real!($name, fn(usize, *mut usize $(, numbers!(@ $argument))?) -> $result)(text, &mut last $(, $argument)?)
+            };
+            looked_at(counts, text, last, pc);
+            if !end.is_null() {
+                unsafe { end.write_unaligned(last) };
+                note_write(counts, end as usize, size_of::<usize>(), pc);
+            }
+            result
+        }
+    )*};
+    (@ $argument:ident) => { c_int };
+}
+
+numbers! {
+    long_at strtol -> i64, base; unsigned_at strtoul -> u64, base; long_long_at strtoll -> i64, base;
+    unsigned_long_at strtoull -> u64, base; double_at strtod -> f64,; float_at strtof -> f32,;
+    newer_long_at __isoc23_strtol -> i64, base; newer_unsigned_at __isoc23_strtoul -> u64, base;
+    newer_long_long_at __isoc23_strtoll -> i64, base; newer_unsigned_long_at __isoc23_strtoull -> u64, base;
+}
+
+unsafe extern "C" fn integer_at(text: usize, pc: usize) -> i64 {
+    unsafe { long_at(text, core::ptr::null_mut(), 10, pc) }
+}
+
+unsafe extern "C" fn real_number_at(text: usize, pc: usize) -> f64 {
+    unsafe { double_at(text, core::ptr::null_mut(), pc) }
+}
+
+unsafe extern "C" fn first_at(text: usize, byte: c_int, pc: usize) -> usize {
+    let at = unsafe { first_or_end_at(text, byte, pc) };
+    if unsafe { (at as *const u8).read_volatile() } == byte as u8 { at } else { 0 }
+}
+
+unsafe extern "C" fn first_or_end_at(text: usize, byte: c_int, pc: usize) -> usize {
+    let counts = counts(pc);
+    let at = unsafe { real!(strchrnul, fn(usize, c_int) -> usize)(text, byte) };
+    looked_at(counts, text, at, pc);
+    at
+}
+
+unsafe extern "C" fn last_at(text: usize, byte: c_int, pc: usize) -> usize {
+    let counts = counts(pc);
+    looked_at(counts, text, text + length_of(text), pc);
+    unsafe { real!(strrchr, fn(usize, c_int) -> usize)(text, byte) }
+}
+
+unsafe extern "C" fn byte_at(start: usize, byte: c_int, length: usize, pc: usize) -> usize {
+    let counts = counts(pc);
+    let found = unsafe { real!(memchr, fn(usize, c_int, usize) -> usize)(start, byte, length) };
+    note_read(counts && length > 0, start, if found == 0 { length } else { found + 1 - start }, pc);
+    found
+}
+
+unsafe extern "C" fn part_at(text: usize, part: usize, pc: usize) -> usize {
+    let counts = counts(pc);
+    let length = length_of(part);
+    looked_at(counts, part, part + length, pc);
+    let result = unsafe { real!(strstr, fn(usize, usize) -> usize)(text, part) };
+    let last = if result == 0 { text + length_of(text) } else { (result + length).saturating_sub(1).max(text) };
+    looked_at(counts, text, last, pc);
+    result
+}
+
+macro_rules! spans {
+    ($($at:ident $name:ident |$text:ident, $result:ident| $last:expr;)*) => {$(
+        unsafe extern "C" fn $at($text: usize, set: usize, pc: usize) -> usize {
+            let counts = counts(pc);
+            looked_at(counts, set, set + length_of(set), pc);
+            let $result = unsafe { real!($name, fn(usize, usize) -> usize)($text, set) };
+            looked_at(counts, $text, $last, pc);
+            $result
+        }
+    )*};
+}
+
+spans! {
+    span_at strspn |text, result| text + result;
+    span_without_at strcspn |text, result| text + result;
+    one_of_at strpbrk |text, result| if result == 0 { text + length_of(text) } else { result };
+}
+
+unsafe extern "C" fn similar_at(a: usize, b: usize, pc: usize) -> c_int {
+    unsafe { similar_up_to_at(a, b, usize::MAX, pc) }
+}
+
+unsafe extern "C" fn similar_up_to_at(a: usize, b: usize, most: usize, pc: usize) -> c_int {
+    let counts = counts(pc);
+    // Letters are letters in whatever case; what the library takes for one, it says itself.
+    let real = real!(strncasecmp, fn(usize, usize, usize) -> c_int);
+    let mut length = 0;
+    while length < most {
+        length += 1;
+        let ends = unsafe { ((a + length - 1) as *const u8).read_volatile() } == 0;
+        if ends || unsafe { real(a + length - 1, b + length - 1, 1) } != 0 {
+            break;
+        }
+    }
+    if length > 0 {
+        note_read(counts, a, length, pc);
+        note_read(counts, b, length, pc);
+    }
+    unsafe { real(a, b, length) }
+}
+
 stubs! { free::through_ranges =>
+    strtol "rcx" long_at; strtoul "rcx" unsigned_at; strtoll "rcx" long_long_at; strtoull "rcx" unsigned_long_at;
+    __isoc23_strtol "rcx" newer_long_at; __isoc23_strtoul "rcx" newer_unsigned_at;
+    __isoc23_strtoll "rcx" newer_long_long_at; __isoc23_strtoull "rcx" newer_unsigned_long_at;
+    strtoimax "rcx" long_at; strtoumax "rcx" unsigned_at;
+    strtod "rdx" double_at; strtof "rdx" float_at;
+    atoi "rsi" integer_at; atol "rsi" integer_at; atoll "rsi" integer_at; atof "rsi" real_number_at;
+    strchr "rdx" first_at; index "rdx" first_at; strchrnul "rdx" first_or_end_at;
+    strrchr "rdx" last_at; rindex "rdx" last_at; memchr "rcx" byte_at; strstr "rdx" part_at;
+    strspn "rdx" span_at; strcspn "rdx" span_without_at; strpbrk "rdx" one_of_at;
+    strcasecmp "rdx" similar_at; strncasecmp "rcx" similar_up_to_at; bcmp "rcx" compare_at;
     memcpy "rcx" copy_at; memmove "rcx" copy_at; mempcpy "rcx" copy_to_end_at; memset "rcx" fill_at; bzero "rdx" zero_at;
     __tsan_memcpy "rcx" copy_at; __tsan_memmove "rcx" copy_at; __tsan_memset "rcx" fill_at;
     strlen "rsi" length_at; strnlen "rdx" length_up_to_at;

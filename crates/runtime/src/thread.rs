@@ -75,6 +75,10 @@ pub struct Thread {
     pub lends: bool,
     /// Whether it waits for a lock, and may look again at any time.
     pub retries: bool,
+    /// It was woken to take what it waits for, and somebody else was faster. Whoever wakes it again lets it run.
+    pub starves: bool,
+    /// The word that it waited for last by a futex, and how often in a row.
+    pub waited: (usize, u32),
     /// Whether its last wait timed out.
     pub timed_out: bool,
     /// Whether it was blocked since it last held the token.
@@ -91,6 +95,8 @@ pub struct Thread {
     pub task: Option<crate::once::Task>,
     /// What it is in the middle of initialising.
     pub under: *const crate::once::Under,
+    /// The parallel region that it is in; null outside.
+    pub region: *const crate::openmp::Region,
     /// Set in a blocking call, in which signal handlers run at once.
     pub in_call: bool,
     /// Where the blocking call was made from that it is in.

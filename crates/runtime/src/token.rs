@@ -497,7 +497,7 @@ pub fn if_alive(thread: *mut Thread, work: impl FnOnce(&Thread)) {
 pub fn wake(key: usize, most: usize, notify: u64) -> usize {
     SCHEDULER.lock();
     let lists = lists();
-    let mut woken = 0;
+    let (mut woken, mut starving) = (0, false);
     let mut index = 0;
     while index < lists.blocked.len() && woken < most {
         let thread = lists.blocked[index];
@@ -511,6 +511,7 @@ pub fn wake(key: usize, most: usize, notify: u64) -> usize {
         if unsafe { (*thread).key } == key && !will_time_out {
             lists.blocked.remove(index);
             unsafe { (*thread).notified_by = notify };
+            starving |= unsafe { (*thread).starves };
             make_runnable(thread);
             woken += 1;
         } else {
@@ -518,6 +519,10 @@ pub fn wake(key: usize, most: usize, notify: u64) -> usize {
         }
     }
     SCHEDULER.unlock();
+    // Else the holder might take it again and again, and all its turns end while it has it.
+    if starving {
+        end_turn_early();
+    }
     wipe();
     woken
 }

@@ -7,8 +7,8 @@ use crate::locks::{Deadline, c11, contend, give_mutex, take_mutex};
 use crate::memory::Global;
 use crate::record::put3;
 use crate::signals::{self, WhileBlocked};
-use crate::thread::{self, inside};
-use crate::token::{block, block_cancellable, enter, is_on, next_notify, regain, step, wake};
+use crate::thread::{self, Thread, inside};
+use crate::token::{acquire, block, block_cancellable, enter, is_on, next_notify, regain, release, step, wake};
 use crate::wire::{head, op};
 use crate::{real, stubs};
 use core::ffi::{c_int, c_uint};
@@ -17,7 +17,8 @@ fn record(code: u8, pc: usize, a: Pointer, b: u64) {
     put3(head(code, 0, pc), a as u64, b);
 }
 
-// Condition variables are ours alone: the real one never has a waiter, and only its attributes are looked at.
+// Condition variables are ours alone: the real one never has a waiter, and only its attributes are looked at. But for those that are
+// shared with other processes.
 
 fn wait(condition: Pointer, mutex: Pointer, deadline: Deadline, pc: usize) -> Option<c_int> {
     let thread = thread::current();
@@ -25,6 +26,9 @@ fn wait(condition: Pointer, mutex: Pointer, deadline: Deadline, pc: usize) -> Op
         return None;
     }
     cancel::point(thread, pc);
+    if is_shared(condition) {
+        return Some(inside(thread, || wait_outside(thread, condition, mutex, deadline, pc)));
+    }
     let mut interrupted = false;
     let result = inside(thread, || {
         record(op::WAIT_BEGIN, pc, condition, mutex as u64);
@@ -64,6 +68,34 @@ fn wait(condition: Pointer, mutex: Pointer, deadline: Deadline, pc: usize) -> Op
     Some(result)
 }
 
+/// Whether threads of other processes may wait for it: bit 0 of glibc's __wrefs.
+fn is_shared(condition: Pointer) -> bool {
+    unsafe { *(condition as *const u32).add(9) & 1 != 0 }
+}
+
+/// Waits where other processes are seen, too. What woke it is not known; the mutex orders what matters.
+fn wait_outside(thread: *mut Thread, condition: Pointer, mutex: Pointer, deadline: Deadline, pc: usize) -> c_int {
+    record(op::WAIT_BEGIN, pc, condition, mutex as u64);
+    release(thread);
+    let result = match deadline {
+        None => unsafe { real!(pthread_cond_wait, fn(Pointer, Pointer) -> c_int)(condition, mutex) },
+        Some((clock, at)) => {
+            let at = Timespec::from_nanoseconds(at);
+            let real = real!(pthread_cond_clockwait, fn(Pointer, Pointer, c_int, *const Timespec) -> c_int);
+            unsafe { real(condition, mutex, clock, &at) }
+        }
+    };
+    if is_on() {
+        acquire(thread);
+    }
+    if is_on() {
+        step(thread);
+        record(op::WAKE, pc, condition, 0);
+        record(op::WAIT_END, pc, condition, mutex as u64);
+    }
+    result
+}
+
 unsafe extern "C" fn cond_wait(condition: Pointer, mutex: Pointer, pc: usize) -> c_int {
     wait(condition, mutex, None, pc)
         .unwrap_or_else(|| unsafe { real!(pthread_cond_wait, fn(Pointer, Pointer) -> c_int)(condition, mutex) })
@@ -94,6 +126,7 @@ unsafe extern "C" fn cond_clockwait(
     })
 }
 
+/// False if the real one has to be told, too.
 fn notify(condition: Pointer, all: bool, pc: usize) -> bool {
     let thread = thread::current();
     if !enter(thread) {
@@ -112,7 +145,7 @@ fn notify(condition: Pointer, all: bool, pc: usize) -> bool {
     let number = next_notify();
     record(if all { op::NOTIFY_ALL } else { op::NOTIFY }, pc, condition, number);
     inside(thread, || wake(condition as usize, if all { usize::MAX } else { 1 }, number));
-    true
+    !is_shared(condition)
 }
 
 unsafe extern "C" fn cond_signal(condition: Pointer, pc: usize) -> c_int {
@@ -251,9 +284,14 @@ fn barrier(address: usize) -> Option<&'static mut Barrier> {
 unsafe extern "C" fn barrier_init(at: Pointer, attributes: Pointer, parties: c_uint, pc: usize) -> c_int {
     let thread = thread::current();
     let result = unsafe { real!(pthread_barrier_init, fn(Pointer, Pointer, c_uint) -> c_int)(at, attributes, parties) };
+    // Threads of other processes may come to it: only the C library knows.
+    let is_shared = !attributes.is_null() && unsafe { *(attributes as *const c_int) } != 0;
     if result == 0 && enter(thread) {
         let all = unsafe { &mut *BARRIERS.get() };
         all.retain(|b| b.address != at as usize);
+        if is_shared {
+            return result;
+        }
         all.push(Barrier { address: at as usize, parties, inside: 0, leaving: 0, generation: 0 });
         record(op::BARRIER_NEW, pc, at, parties as u64);
     }

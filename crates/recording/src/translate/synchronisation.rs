@@ -40,6 +40,11 @@ impl Translator {
         let thread = self.current;
         let tried = (lock_kind & wire::lock::TRIED != 0) as u32;
         if !self.lock_of(address, lock_kind).is_open_to(thread, writes) {
+            // The kernel hands over the locks of threads that have ended.
+            let owner = self.lock_of(address, lock_kind).owner.and_then(|(owner, _)| self.threads.get(owner));
+            if let Some(owner) = owner.filter(|owner| owner.ended).map(|owner| owner.id) {
+                self.plain(Op::Join, owner.0, 0, pc);
+            }
             // It was given back by a thread that the trace does not have as its holder: from here on it is another lock.
             self.objects.locks.remove(&address);
             self.hand_over(address, pc);

@@ -27,8 +27,17 @@ pub const ALL_READS: &str = "-Wl,--defsym=__snag_all_reads=0";
 /// What both compilers take.
 const BOTH: [&str; 2] = ["-g", "-fsanitize=thread"];
 
-/// gcc expands copies and fills of a known size in place, uninstrumented.
-const GCC: [&str; 3] = ["-fno-builtin-memset", "-fno-builtin-memcpy", "-fno-builtin-memmove"];
+/// gcc expands copies, fills and comparisons of a known size in place, uninstrumented.
+const GCC: [&str; 8] = [
+    "-fno-builtin-memset",
+    "-fno-builtin-memcpy",
+    "-fno-builtin-memmove",
+    "-fno-builtin-memcmp",
+    "-fno-builtin-strcpy",
+    "-fno-builtin-strcmp",
+    "-fno-builtin-strncmp",
+    "-fno-builtin-strlen",
+];
 
 /// clang leaves out a read that a write to the same place follows, and accesses of 32 bytes.
 const CLANG: [&str; 4] = ["-mllvm", "-tsan-instrument-read-before-write=1", "-mprefer-vector-width=128", ALL_READS];

@@ -174,3 +174,42 @@ fn memory_that_is_used_again_is_not_what_it_was() {
     is_free_of_races("gcc", &["-O1"], "same_address.c", "taken\n", 1..16);
     is_free_of_races("clang", &["-O2"], "same_address.c", "taken\n", 16..21);
 }
+
+/// Found every two parallel regions to race.
+#[test]
+fn what_openmp_orders() {
+    is_free_of_races("gcc", &["-O1", "-fopenmp"], "openmp.c", "2016 3 3 3 1 8 6 11\n", 1..9);
+    let folder = Folder::new("openmp-race");
+    let flags = ["-g", "-O1", "-fopenmp", "-fsanitize=thread"];
+    compile("gcc", &flags, &program("openmp_race.c"), &folder.path("program"));
+    let output = snag(&folder, &["run", "--", "./program"]);
+    assert_eq!(output.status.code(), Some(1), "{}", complaint(&output));
+    for race in ["data race on values[", "data race on sum"] {
+        assert!(text(&output).contains(race), "{}", text(&output));
+    }
+}
+
+/// Found flags that only `strtol` and its like look at not to be looked at, and locks of threads that have ended to be free. Waited for
+/// ever for other processes, and called versions of functions that nobody wants any more.
+#[test]
+fn functions_that_look_at_texts_and_processes_that_share() {
+    is_free_of_races("gcc", &["-O1"], "looks.c", "78 8 0 /\n", 1..9);
+    is_free_of_races("clang", &["-O0"], "looks.c", "78 8 0 /\n", 9..12);
+}
+
+#[test]
+fn objects_that_wait_in_their_destructors() {
+    is_free_of_races("g++", &["-O1"], "destroyed.cpp", "5\n", 1..9);
+    is_free_of_races("clang++", &["-O1"], "destroyed.cpp", "5\n", 9..12);
+}
+
+/// Never ended when turns ended where a thread had the lock, each time.
+#[test]
+fn threads_that_poll_under_a_lock() {
+    let folder = Folder::new("polling");
+    compile("gcc", &["-g", "-w", "-O1", "-fsanitize=thread"], &program("polling.c"), &folder.path("program"));
+    for quantum in ["10000", "9999", "5000", "1000", "777", "100", "64", "10"] {
+        let output = snag(&folder, &["record", "-o", "run.snag", "--quantum", quantum, "--", "./program"]);
+        assert_eq!(text(&output), "0\n", "{quantum}: {}", complaint(&output));
+    }
+}

@@ -1,0 +1,50 @@
+//! Functions of the C library of which it has several versions.
+//!
+//! A program that was linked with ThreadSanitizer's runtime asks for what that exports without saying which version. If
+//! we did not have it, the dynamic linker would give it the oldest one, which may do something else: `realpath` knows no null
+//! pointer, and `pthread_cond_destroy` frees what is no pointer.
+
+use crate::real;
+
+/// Exports functions that do nothing but call the newest version, with whatever arguments they have.
+macro_rules! newest {
+    ($($name:ident)*) => {$(
+        const _: () = {
+            unsafe extern "C" fn find() -> usize {
+                real!($name, fn() -> ()) as usize
+            }
+
+            #[unsafe(no_mangle)]
+            #[unsafe(naked)]
+            unsafe extern "C" fn $name() {
+                core::arch::naked_asm!(
+                    "push rdi",
+                    "push rsi",
+                    "push rdx",
+                    "push rcx",
+                    "push r8",
+                    "push r9",
+                    "sub rsp, 24",
+                    "movups [rsp], xmm0",
+                    "call {find}",
+                    "movups xmm0, [rsp]",
+                    "add rsp, 24",
+                    "pop r9",
+                    "pop r8",
+                    "pop rcx",
+                    "pop rdx",
+                    "pop rsi",
+                    "pop rdi",
+                    "jmp rax",
+                    find = sym find,
+                )
+            }
+        };
+    )*};
+}
+
+// A `long double` is passed in memory, so `lgammal` is no different.
+newest! {
+    fmemopen glob glob64 lgamma lgammaf lgammal pthread_attr_getaffinity_np pthread_cond_destroy realpath regexec
+    sched_getaffinity
+}
