@@ -5,7 +5,7 @@ use crate::c::{self, CLOCK_REALTIME, EBUSY, EDEADLK, ETIMEDOUT, Pointer, Timespe
 use crate::cancel;
 use crate::record::put3;
 use crate::thread::{self, Thread, inside};
-use crate::token::{block, block_cancellable, enter, is_on, wake};
+use crate::token::{block, block_cancellable, enter, is_on, wake, yield_now};
 use crate::wire::{head, lock, op};
 use crate::{real, stubs};
 use core::ffi::c_int;
@@ -148,12 +148,29 @@ unsafe extern "C" fn mutex_clocklock(mutex: Pointer, clock: c_int, at: *const Ti
 }
 
 unsafe extern "C" fn mutex_trylock(mutex: Pointer, pc: usize) -> c_int {
-    let counts = enter(thread::current());
+    let thread = thread::current();
+    let counts = enter(thread);
     let result = try_mutex(mutex);
     if counts && locked(result) {
         record(op::LOCK, pc, mutex, lock::MUTEX | lock::TRIED);
     }
+    if counts {
+        let tries = unsafe { &mut (*thread).tries };
+        *tries = if locked(result) { 0 } else { *tries + 1 };
+    }
     result
+}
+
+/// Two threads that try in vain, give back what they have and start again may do so for ever if their turns are equally long. So
+/// whoever has tried often lets others go first, not all of them equally often.
+fn get_out_of_step(thread: *mut Thread) {
+    let Thread { number, tries, .. } = unsafe { &*thread };
+    const OFTEN: u32 = 8;
+    if *tries > OFTEN {
+        for _ in 0..tries % 7 * (number % 4) {
+            yield_now(thread);
+        }
+    }
 }
 
 unsafe extern "C" fn mutex_unlock(mutex: Pointer, pc: usize) -> c_int {
@@ -168,6 +185,7 @@ unsafe extern "C" fn mutex_unlock(mutex: Pointer, pc: usize) -> c_int {
         if result == 0 {
             record(op::UNLOCK, pc, mutex, lock::MUTEX);
             wake(mutex as usize, 1, 0);
+            get_out_of_step(thread);
         }
         result
     })

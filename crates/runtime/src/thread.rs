@@ -77,6 +77,8 @@ pub struct Thread {
     pub retries: bool,
     /// It was woken to take what it waits for, and somebody else was faster. Whoever wakes it again lets it run.
     pub starves: bool,
+    /// How often in a row it has tried to take a mutex that another thread had.
+    pub tries: u32,
     /// The word that it waited for last by a futex, and how often in a row.
     pub waited: (usize, u32),
     /// Whether its last wait timed out.

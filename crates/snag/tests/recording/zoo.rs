@@ -213,3 +213,17 @@ fn threads_that_poll_under_a_lock() {
         assert_eq!(text(&output), "0\n", "{quantum}: {}", complaint(&output));
     }
 }
+
+/// Never ended when turns were so long that each thread found the other with its lock, each time.
+#[test]
+fn threads_that_back_off() {
+    let folder = Folder::new("backing-off");
+    compile("gcc", &["-g", "-w", "-O1", "-fsanitize=thread"], &program("backing_off.c"), &folder.path("program"));
+    for quantum in 1..16 {
+        let arguments = ["record", "-o", "run.snag", "--quantum", &quantum.to_string(), "--", "./program"];
+        let output = snag(&folder, &arguments);
+        assert_eq!(text(&output), "40\n", "{quantum}: {}", complaint(&output));
+        let checked = snag(&folder, &["check", "run.snag"]);
+        assert_eq!(checked.status.code(), Some(0), "{quantum}: {}", text(&checked));
+    }
+}
