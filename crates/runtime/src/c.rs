@@ -188,12 +188,30 @@ impl Real {
 
     #[cold]
     fn look_up(&self) -> usize {
-        let address = unsafe { dlsym(RTLD_NEXT, self.name.as_ptr()) } as usize;
+        let mut address = unsafe { dlsym(RTLD_NEXT, self.name.as_ptr()) } as usize;
+        if address == 0 {
+            address = self.look_up_in_plugins();
+        }
         if address == 0 {
             crate::memory::die(self.name.trim_end_matches('\0'));
         }
         self.found.store(address, Relaxed);
         address
+    }
+}
+
+impl Real {
+    /// Libraries for OpenMP may come with something that was loaded later, for itself alone.
+    fn look_up_in_plugins(&self) -> usize {
+        const LOADED_ALREADY: c_int = 1 | 4;
+        let load = crate::real!(dlopen, fn(*const u8, c_int) -> Pointer);
+        let mut found =
+            ["libgomp.so.1\0", "libomp.so.5\0", "libomp.so\0", "libiomp5.so\0"].iter().filter_map(|library| {
+                let handle = unsafe { load(library.as_ptr(), LOADED_ALREADY) };
+                let address = if handle.is_null() { 0 } else { unsafe { dlsym(handle, self.name.as_ptr()) as usize } };
+                (address != 0).then_some(address)
+            });
+        found.next().unwrap_or(0)
     }
 }
 

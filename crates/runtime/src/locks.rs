@@ -120,7 +120,8 @@ unsafe extern "C" fn mutex_lock(mutex: Pointer, pc: usize) -> c_int {
     inside(thread, || {
         let result = take_mutex(thread, mutex, None);
         if locked(result) {
-            record(op::LOCK, pc, mutex, lock::MUTEX);
+            let died = if result == EOWNERDEAD { lock::OWNER_DIED } else { 0 };
+            record(op::LOCK, pc, mutex, lock::MUTEX | died);
         }
         result
     })
@@ -164,10 +165,11 @@ unsafe extern "C" fn mutex_trylock(mutex: Pointer, pc: usize) -> c_int {
 /// Two threads that try in vain, give back what they have and start again may do so for ever if their turns are equally long. So
 /// whoever has tried often lets others go first, not all of them equally often.
 fn get_out_of_step(thread: *mut Thread) {
-    let Thread { number, tries, .. } = unsafe { &*thread };
+    let Thread { number, tries, .. } = unsafe { &mut *thread };
     const OFTEN: u32 = 8;
     if *tries > OFTEN {
-        for _ in 0..tries % 7 * (number % 4) {
+        *tries = 0;
+        for _ in 0..2 * (*number % 4) {
             yield_now(thread);
         }
     }

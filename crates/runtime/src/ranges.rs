@@ -234,6 +234,12 @@ fn looked_at(counts: bool, text: usize, last: usize, pc: usize) {
     note_read(counts, text, last + 1 - text, pc);
 }
 
+/// Where a number would begin, behind blanks.
+fn first_of_number(text: usize) -> usize {
+    let is_blank = |at: usize| matches!(unsafe { (at as *const u8).read_volatile() }, b' ' | b'\t'..=b'\r');
+    (text..).find(|&at| !is_blank(at)).unwrap_or(text)
+}
+
 macro_rules! numbers {
     ($($at:ident $name:ident -> $result:ty, $($argument:ident)?;)*) => {$(
         unsafe extern "C" fn $at(text: usize, end: *mut usize, $($argument: c_int,)? pc: usize) -> $result {
@@ -242,7 +248,7 @@ macro_rules! numbers {
             let result = unsafe {
                 real!($name, fn(usize, *mut usize $(, numbers!(@ $argument))?) -> $result)(text, &mut last $(, $argument)?)
             };
-            looked_at(counts, text, last, pc);
+            looked_at(counts, text, last.max(first_of_number(text)), pc);
             if !end.is_null() {
                 unsafe { end.write_unaligned(last) };
                 note_write(counts, end as usize, size_of::<usize>(), pc);

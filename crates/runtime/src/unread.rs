@@ -104,36 +104,47 @@ impl Drop for File {
     }
 }
 
-/// What a callback of the program is for.
+/// What a call goes to.
 #[derive(Clone, Copy)]
-enum Callback {
+enum Callee {
     Read,
     /// By its number in [`WRITES`].
     Write(usize),
-    Other,
+    /// Another callback, or something that the compiler has put there by itself.
+    Helper,
+    /// A function that the program calls.
+    Function,
+}
+
+impl Callee {
+    fn of(name: &[u8]) -> Callee {
+        let reads = [&b"__tsan_read"[..], b"__tsan_unaligned_read"];
+        let reads_and_writes = [&b"__tsan_read_write"[..], b"__tsan_unaligned_read_write"];
+        let begins = |with: &[&[u8]]| with.iter().any(|with| name.starts_with(with));
+        match WRITES.iter().position(|(write, ..)| *write == name) {
+            Some(write) => Callee::Write(write),
+            None if begins(&reads) && !begins(&reads_and_writes) => Callee::Read,
+            // Operations that no instruction does, on numbers of 16 bytes say.
+            None if begins(&[b"__", b"fmod"]) => Callee::Helper,
+            None => Callee::Function,
+        }
+    }
 }
 
 /// Has the writes that no untold read can have come before do what they did.
 fn spare_writes(program: &Table) {
-    let mut callbacks: Vec<(usize, Callback)> = Vec::new();
-    for symbol in program.functions() {
-        let name = program.name(symbol);
-        if name.starts_with(b"__tsan_") {
-            let write = WRITES.iter().position(|(write, ..)| *write == name);
-            let reads = name.starts_with(b"__tsan_read") || name.starts_with(b"__tsan_unaligned_read");
-            let callback = write.map_or(if reads { Callback::Read } else { Callback::Other }, Callback::Write);
-            callbacks.push((program.address(symbol), callback));
-        }
-    }
-    callbacks.sort_unstable_by_key(|(address, _)| *address);
-    let callback = |target: usize| {
-        let at = callbacks.binary_search_by_key(&target, |(address, _)| *address).ok()?;
-        Some(callbacks[at].1)
+    let mut callees: Vec<(usize, Callee)> =
+        program.functions().map(|symbol| (program.address(symbol), Callee::of(program.name(symbol)))).collect();
+    callees.sort_by_key(|(address, callee)| (*address, matches!(callee, Callee::Function)));
+    // What has no name may be anything.
+    let callee = |target: usize| {
+        let at = callees.partition_point(|(address, _)| *address < target);
+        callees.get(at).filter(|(address, _)| *address == target).map_or(Callee::Helper, |(_, callee)| *callee)
     };
     let data = Data::of_program(program);
     let mut calls: Vec<(usize, usize)> = Vec::new();
     for symbol in program.functions() {
-        look_at_function(program.address(symbol), symbol.size(), &data, &callback, &mut calls);
+        look_at_function(program.address(symbol), symbol.size(), &data, &callee, &mut calls);
     }
     // Functions with the same code may be one.
     calls.sort_unstable();
@@ -154,7 +165,10 @@ fn spare_writes(program: &Table) {
     const ALL: usize = 7;
     const READ_EXECUTE: usize = 5;
     unsafe {
-        system(number::MPROTECT, [from, length, ALL, 0, 0, 0]);
+        // If that is forbidden, all writes count as reads.
+        if system(number::MPROTECT, [from, length, ALL, 0, 0, 0]) < 0 {
+            return;
+        }
         for (distance, write) in calls {
             let target = jumps + write * JUMP;
             (distance as *mut i32).write_unaligned((target as i64 - (distance + 4) as i64) as i32);
@@ -163,37 +177,32 @@ fn spare_writes(program: &Table) {
     }
 }
 
-/// Memory of the program's file that it may write to.
+/// Memory of the program's file that stays as it is.
 struct Data {
     /// First address and the one behind the last.
-    writable: Vec<(usize, usize)>,
-    /// What is only written before the program starts.
-    settled: Vec<(usize, usize)>,
+    constant: Vec<(usize, usize)>,
 }
 
 impl Data {
     fn of_program(program: &Table) -> Data {
-        let mut data = Data { writable: Vec::new(), settled: Vec::new() };
+        let mut data = Data { constant: Vec::new() };
         let Some((headers, count)) = patch::program_headers() else { return data };
         for header in (0..count).map(|i| headers + i * 56) {
             let [kind, flags] = [0, 4].map(|at| unsafe { *((header + at) as *const u32) });
             let [address, size] = [16, 40].map(|at| unsafe { *((header + at) as *const u64) } as usize);
-            let range = (program.base + address, program.base + address + size);
             const LOADED: u32 = 1;
+            // Only written before the program starts.
             const SETTLED: u32 = 0x6474_e552;
             const WRITABLE: u32 = 2;
-            match kind {
-                LOADED if flags & WRITABLE != 0 => data.writable.push(range),
-                SETTLED => data.settled.push(range),
-                _ => {}
+            if kind == LOADED && flags & WRITABLE == 0 || kind == SETTLED {
+                data.constant.push((program.base + address, program.base + address + size));
             }
         }
         data
     }
 
     fn may_change(&self, address: usize) -> bool {
-        let has = |ranges: &[(usize, usize)]| ranges.iter().any(|&(from, to)| (from..to).contains(&address));
-        has(&self.writable) && !has(&self.settled)
+        !self.constant.iter().any(|&(from, to)| (from..to).contains(&address))
     }
 }
 
@@ -207,14 +216,19 @@ enum Place {
 }
 
 impl Place {
-    /// Whether two of them may be the same.
-    fn may_be(self, other: Place) -> bool {
+    /// Whether what is loaded from one may be a part of the other. Loads may be narrower than what the program reads, and start later.
+    fn may_overlap(self, other: Place) -> bool {
+        const WIDEST: u32 = 16;
         match (self, other) {
-            (Place::Stack(one, here), Place::Stack(other, there)) => one != other || here == there,
+            (Place::Stack(one, here), Place::Stack(other, there)) => one != other || here.abs_diff(there) < WIDEST,
+            (Place::Fixed(here), Place::Fixed(there)) => here.abs_diff(there) < WIDEST as usize,
             (Place::Stack(..), Place::Fixed(_)) | (Place::Fixed(_), Place::Stack(..)) => false,
-            (Place::Fixed(here), Place::Fixed(there)) => here == there,
             (Place::Somewhere, _) | (_, Place::Somewhere) => true,
         }
+    }
+
+    fn is_known(self) -> bool {
+        self != Place::Somewhere
     }
 }
 
@@ -232,22 +246,33 @@ struct Function {
 }
 
 impl Function {
-    fn at(start: usize, size: usize) -> Function {
+    /// `None` if not all of it is understood.
+    fn at(start: usize, size: usize) -> Option<Function> {
         let framed = || {
             let mut first = instructions(start, size).filter(|(_, i)| i.map != 1);
             let (_, push) = first.next()?;
             let (_, moves) = first.next()?;
-            let moves_stack = moves.opcode == 0x89 && moves.middle == STACK && moves.register == Some(FRAME);
-            (push.opcode == 0x55 && push.rex == 0 && moves_stack).then_some(())
+            (push.opcode == 0x55 && push.rex == 0 && copies_stack(&moves) == Some(FRAME)).then_some(())
         };
         let mut function = Function { framed: framed().is_some(), taken: [i32::MAX; 2] };
-        for (at, i) in instructions(start, size).filter(|(_, i)| is_address(i)) {
-            if let Some(Place::Stack(register, offset)) = i.memory.map(|memory| function.place(at, &i, &memory)) {
-                let taken = &mut function.taken[(register == FRAME) as usize];
+        let (mut end, mut has_called) = (start, false);
+        for (at, i) in instructions(start, size) {
+            end = at + i.length;
+            has_called |= i.map == 0 && i.opcode == 0xe8;
+            let pushes = i.map == 0 && matches!((i.opcode, i.middle), (0x50..=0x57 | 0x68 | 0x6a, _) | (0xff, 6));
+            let of_stack = i.memory.and_then(|memory| memory.base).filter(|&base| base == STACK || base == FRAME);
+            if pushes && has_called {
+                // Offsets mean something else from here on.
+                function.taken[0] = i32::MIN;
+            } else if copies_stack(&i).is_some_and(|to| to != FRAME || !function.framed) {
+                function.taken[0] = function.taken[0].min(0);
+            } else if let (true, Some(memory), Some(base)) = (is_address(&i), i.memory, of_stack) {
+                let taken = &mut function.taken[(base == FRAME) as usize];
+                let offset = if memory.index.is_some() { i32::MIN } else { memory.displacement };
                 *taken = offset.min(*taken);
             }
         }
-        function
+        (end == start + size).then_some(function)
     }
 
     fn place(&self, at: usize, i: &Instruction, memory: &Memory) -> Place {
@@ -266,6 +291,15 @@ impl Function {
     /// Whether something may have an address in the frame.
     fn is_taken(&self, register: u8, offset: i32) -> bool {
         offset >= self.taken[(register == FRAME) as usize]
+    }
+}
+
+/// The register that an instruction copies the stack pointer to.
+fn copies_stack(i: &Instruction) -> Option<u8> {
+    match (i.map, i.opcode) {
+        (0, 0x89) if i.middle == STACK && i.rex & 4 == 0 => i.register,
+        (0, 0x8b) if i.register == Some(STACK) => Some(i.middle | (i.rex & 4) << 1),
+        _ => None,
     }
 }
 
@@ -307,34 +341,41 @@ fn look_at_function(
     start: usize,
     size: usize,
     data: &Data,
-    callback: &dyn Fn(usize) -> Option<Callback>,
+    callee: &dyn Fn(usize) -> Callee,
     calls: &mut Vec<(usize, usize)>,
 ) {
     let is_call = |i: &Instruction| matches!((i.map, i.opcode, i.middle), (0, 0xe8, _) | (0, 0xff, 2));
-    let writes = |(at, i): (usize, Instruction)| {
-        is_call(&i) && called(at, &i).is_some_and(|target| matches!(callback(target), Some(Callback::Write(_))))
+    let is_direct = |i: &Instruction| i.opcode == 0xe8;
+    let goes_to = |at: usize, i: &Instruction| match called(at, i) {
+        // The compiler's own calls are direct.
+        Some(target) if is_direct(i) => callee(target),
+        _ => Callee::Function,
     };
+    let writes = |(at, i): (usize, Instruction)| is_call(&i) && matches!(goes_to(at, &i), Callee::Write(_));
     if size == 0 || !instructions(start, size).any(writes) {
         return;
     }
-    let function = Function::at(start, size);
+    let Some(function) = Function::at(start, size) else { return };
     let mut argument = Place::Somewhere;
-    // Where reads that were told are going to load from, and where others have.
-    let (mut told, mut untold): (Vec<Place>, Vec<Place>) = (Vec::new(), Vec::new());
+    // Where reads that were told are going to load from, where such loads were that may as well have been others, and where others were.
+    let (mut told, mut excused, mut untold): (Vec<Place>, Vec<Place>, Vec<Place>) = Default::default();
     for (at, i) in instructions(start, size) {
         if is_call(&i) {
-            match called(at, &i).and_then(callback) {
-                Some(Callback::Read) => told.push(argument),
-                Some(Callback::Write(write)) => {
-                    let is_direct = i.opcode == 0xe8;
-                    let alone = untold.len() < MOST_LOADS && !untold.iter().any(|place| place.may_be(argument));
-                    if is_direct && alone {
+            match goes_to(at, &i) {
+                Callee::Read => told.push(argument),
+                Callee::Write(write) => {
+                    let known = |place: &&Place| place.is_known() && argument.is_known();
+                    let is_few = untold.len() + excused.len() < MOST_LOADS;
+                    let is_untold = untold.iter().any(|place| place.may_overlap(argument))
+                        || excused.iter().filter(known).any(|place| place.may_overlap(argument));
+                    if is_few && !is_untold {
                         calls.push((at + i.length - 4, write));
                     }
                 }
-                Some(Callback::Other) => {}
-                None => {
+                Callee::Helper => {}
+                Callee::Function => {
                     told.clear();
+                    excused.clear();
                     untold.clear();
                 }
             }
@@ -348,13 +389,18 @@ fn look_at_function(
                 Place::Fixed(address) => data.may_change(address),
                 Place::Somewhere => true,
             };
-            if may_be_shared {
-                match told.iter().position(|told| told.may_be(place)) {
-                    Some(one) => drop(told.remove(one)),
-                    None if untold.len() < MOST_LOADS => untold.push(place),
-                    None => {}
+            let same = told.iter().position(|told| *told == place && place.is_known());
+            let maybe = || told.iter().position(|told| !told.is_known() || !place.is_known());
+            match (may_be_shared, same.or_else(maybe)) {
+                (false, _) => {}
+                (true, None) => untold.push(place),
+                (true, Some(one)) => {
+                    told.remove(one);
+                    excused.extend(same.is_none().then_some(place));
                 }
             }
+            excused.truncate(MOST_LOADS);
+            untold.truncate(MOST_LOADS);
         }
         if is_address(&i) && i.middle | (i.rex & 4) << 1 == ARGUMENT {
             argument = i.memory.map_or(Place::Somewhere, |memory| function.place(at, &i, &memory));

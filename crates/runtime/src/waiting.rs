@@ -321,7 +321,16 @@ unsafe extern "C" fn barrier_wait(at: Pointer, pc: usize) -> c_int {
     let entered = is_free() && enter(thread);
     let known = is_on() && (entered || !is_free()) && barrier(at as usize).is_some();
     if !known || !(entered || enter(thread)) {
-        return crate::blocking::around(|| unsafe { real!(pthread_barrier_wait, fn(Pointer) -> c_int)(at) });
+        // Shared with other processes, perhaps: then those who enter are more than we see.
+        if enter(thread) {
+            record(op::BARRIER_ENTER, pc, at, 0);
+            inside(thread, || release(thread));
+        }
+        let result = unsafe { real!(pthread_barrier_wait, fn(Pointer) -> c_int)(at) };
+        if enter(thread) {
+            record(op::BARRIER_LEAVE, pc, at, 0);
+        }
+        return result;
     }
     const SERIAL_THREAD: c_int = -1;
     inside(thread, || {

@@ -223,6 +223,8 @@ pub mod lock {
     pub const ANNOTATED: u64 = 3;
     /// Added if it would have given up instead of waiting.
     pub const TRIED: u64 = 1 << 8;
+    /// Added if the kernel has taken it from a thread that has ended.
+    pub const OWNER_DIED: u64 = 1 << 9;
 }
 
 /// How many words a record has; `rest` are the words from the record's first on.

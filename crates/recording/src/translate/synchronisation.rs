@@ -39,10 +39,11 @@ impl Translator {
     pub(super) fn lock(&mut self, address: u64, lock_kind: u64, writes: bool, pc: u64) {
         let thread = self.current;
         let tried = (lock_kind & wire::lock::TRIED != 0) as u32;
+        let died = lock_kind & wire::lock::OWNER_DIED != 0;
         if !self.lock_of(address, lock_kind).is_open_to(thread, writes) {
-            // The kernel hands over the locks of threads that have ended.
+            // The kernel has handed it over.
             let owner = self.lock_of(address, lock_kind).owner.and_then(|(owner, _)| self.threads.get(owner));
-            if let Some(owner) = owner.filter(|owner| owner.ended).map(|owner| owner.id) {
+            if let Some(owner) = owner.filter(|owner| owner.ended && died).map(|owner| owner.id) {
                 self.plain(Op::Join, owner.0, 0, pc);
             }
             // It was given back by a thread that the trace does not have as its holder: from here on it is another lock.

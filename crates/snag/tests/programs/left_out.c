@@ -14,6 +14,8 @@ static struct node *list;
 static int number, table[8];
 static long total;
 static struct node fixed;
+static unsigned parts = 0x12345678;
+static __int128 wide = 1000000;
 
 __attribute__((noinline)) static struct node *take(void) {
     struct node *first = list;
@@ -47,6 +49,10 @@ __attribute__((noinline)) static void blind(struct node *node, int index, int va
     fixed.flags = 1;
 }
 
+/* Of the first only the upper half is loaded; for the second the compiler calls a function of its own. */
+__attribute__((noinline)) static void halve(void) { parts >>= 16; }
+__attribute__((noinline)) static void divide(__int128 by) { wide /= by; }
+
 __attribute__((noinline)) static int seen_by(int *local) { return *local; }
 
 __attribute__((noinline)) static int own(int value) {
@@ -67,6 +73,8 @@ int main(void) {
         blind(&nodes[i % 4], i % 8, i);
         count(&nodes[i % 4], (i + 3) % 8);
         total += exchange(&table[i % 8], &table[(i + 1) % 8]) + own(i);
+        halve();
+        divide(i + 2);
         if (i % 3 == 2)
             for (struct node *node = take(); node; node = node->next)
                 total += node->count;

@@ -403,8 +403,8 @@ fn reads_that_clang_leaves_out_are_found() {
             let is_there = told.iter().all(|one| found.any(|other| one == other));
             assert!(is_there, "{level}: {address:#x} {told:?} {:?}", traces[1].len());
         }
-        // And hardly any that are not there.
+        // And few that are not there, though there is hardly a line without one that may be.
         let reads = traces.each_ref().map(|trace| trace.events.ops().iter().filter(|op| **op == Op::Read).count());
-        assert!(reads[1] <= reads[0] + reads[0] / 10, "{level}: {reads:?}");
+        assert!(reads[1] <= reads[0] + reads[0] / 7, "{level}: {reads:?}");
     }
 }
