@@ -1,5 +1,5 @@
 //! Mutexes, reader/writer locks and spin locks: our own queues over the real try-operations, so that the lock itself is
-//! always the real one and code that we do not see can use it too.
+//! always the real one and code that we do not see can use it too. Nobody is kept from a lock for ever because of how turns are dealt out.
 
 use crate::c::{self, CLOCK_REALTIME, EBUSY, EDEADLK, ETIMEDOUT, Pointer, Timespec};
 use crate::cancel;

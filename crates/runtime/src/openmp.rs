@@ -4,8 +4,9 @@
 //! locks are events of their own. A task comes after its creation, and before whoever waits for tasks, whichever these are; one
 //! with dependences comes after all tasks that have ended before it starts.
 //!
-//! A thread lets go of the token whenever it goes to where the library may make it wait, and takes it again when it comes back to the
-//! program's code, also if that is another part of it: the library has threads that wait do tasks.
+//! A thread lets go of the token when it goes to where the library mostly makes it wait, and takes it again when it comes back to the
+//! program's code, also if that is another part of it: the library has threads that wait do tasks. Where it waits elsewhere (a task that
+//! is not put off and has dependences, the next of ordered iterations), the watchdog takes the token.
 
 use crate::access::{range_read, range_write};
 use crate::c::Pointer;

@@ -67,6 +67,7 @@ pub fn program() -> Option<Table> {
     unsafe { *PROGRAM.get() }
 }
 
+/// See [`program`].
 static PROGRAM: Global<Option<Table>> = Global::new(None);
 
 /// Room for jumps near the program: next and end.

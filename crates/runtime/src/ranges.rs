@@ -1,7 +1,7 @@
 //! Functions of the C library that read and write stretches of memory.
 //!
 //! Copies are done here, byte by byte in one instruction, so that nothing depends on the library's own functions before
-//! they can be found.
+//! they can be found. What searches texts or reads numbers is the library's own, and counts as a read of just what it has looked at.
 
 use crate::free;
 use crate::life::is_ours;

@@ -5,9 +5,9 @@
 //! read and a write, unless it was linked by `snag`, which has the compiler tell all (`-tsan-instrument-read-before-write`), or the
 //! code before the write shows that it is none.
 //!
-//! The code: the instructions of the function from the last call of something else than a callback on, in the order in which they stand. If
-//! none of them loads from what may be the place that is written, but for loads that were told, nothing was left
-//! out. In doubt something was.
+//! The code: the instructions of the function from the last call of one of the program's functions on, in the order in which they stand. If
+//! none of them loads from what may be the place that is written, or a part of it, but for loads that were told, nothing was left
+//! out. In doubt something was. Functions that are not understood to their end are left as they are: there all writes count as reads.
 
 use crate::access::write_alone;
 use crate::c::{self, number, system};

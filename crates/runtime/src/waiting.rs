@@ -1,4 +1,5 @@
-//! Condition variables, semaphores and barriers.
+//! Condition variables, semaphores and barriers. Who waits does so with us, but for what is shared with other processes: that is waited
+//! for in the C library, without the token.
 
 use crate::c::{self, CLOCK_MONOTONIC, CLOCK_REALTIME, EAGAIN, Pointer, Timespec};
 use crate::cancel;
