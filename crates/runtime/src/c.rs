@@ -198,9 +198,7 @@ impl Real {
         self.found.store(address, Relaxed);
         address
     }
-}
 
-impl Real {
     /// Libraries for OpenMP may come with something that was loaded later, for itself alone.
     fn look_up_in_plugins(&self) -> usize {
         const LOADED_ALREADY: c_int = 1 | 4;

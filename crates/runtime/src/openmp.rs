@@ -56,19 +56,23 @@ fn region() -> &'static Region {
     unsafe { &*(if region.is_null() { &raw const OUTSIDE } else { region }) }
 }
 
+fn put(code: u8, object: *const u8, detail: u64) {
+    put3(head(code, 0, 0), object as u64, detail);
+}
+
 /// Something happens to an object. Free threads let go of the token.
-fn note(code: u8, object: *const u8, detail: u64, pc: usize) {
+fn note(code: u8, object: *const u8) {
     if enter(thread::current()) {
-        put3(head(code, 0, pc), object as u64, detail);
+        put(code, object, 0);
     }
     unsafe { free::leave() };
 }
 
 /// The same before the library may make the thread wait.
-fn note_and_let_go(code: u8, object: *const u8, pc: usize) {
+fn note_and_let_go(code: u8, object: *const u8) {
     let thread = thread::current();
     if enter(thread) {
-        put3(head(code, 0, pc), object as u64, 0);
+        put(code, object, 0);
         inside(thread, || token::release(thread));
     }
 }
@@ -80,39 +84,34 @@ fn let_go() {
     }
 }
 
-/// Whether a thread is one of the program's; others do what they do unseen.
-fn is_known(thread: *mut Thread) -> bool {
-    !thread.is_null()
-}
-
 /// What a thread does in a region.
 unsafe extern "C" fn run(region: Pointer) {
     let region = unsafe { &*(region as *const Region) };
     let thread = thread::current();
-    if !is_known(thread) {
+    if thread.is_null() {
         return unsafe { (region.function)(region.data) };
     }
     let outer = unsafe { core::mem::replace(&mut (*thread).region, region) };
-    note(op::SYNC_ACQUIRE, &region.start, 0, 0);
+    note(op::SYNC_ACQUIRE, &region.start);
     unsafe { (region.function)(region.data) };
-    note_and_let_go(op::SYNC_RELEASE, &region.end, 0);
+    note_and_let_go(op::SYNC_RELEASE, &region.end);
     unsafe { (*thread).region = outer };
 }
 
-fn in_region<R>(function: Function, data: Pointer, pc: usize, call: impl FnOnce(Function, Pointer) -> R) -> R {
+fn in_region<R>(function: Function, data: Pointer, call: impl FnOnce(Function, Pointer) -> R) -> R {
     let region = Region::new(function, data);
-    note(op::BARRIER_NEW, &region.barrier, 0, pc);
-    note_and_let_go(op::SYNC_RELEASE, &region.start, pc);
+    note(op::BARRIER_NEW, &region.barrier);
+    note_and_let_go(op::SYNC_RELEASE, &region.start);
     let result = call(run, (&raw const region) as Pointer);
-    note(op::SYNC_ACQUIRE, &region.end, 0, pc);
-    note(op::SYNC_ACQUIRE, &region.tasks, 0, pc);
+    note(op::SYNC_ACQUIRE, &region.end);
+    note(op::SYNC_ACQUIRE, &region.tasks);
     result
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn GOMP_parallel(function: Function, data: Pointer, threads: c_uint, flags: c_uint) {
     let real = real!(GOMP_parallel, fn(Function, Pointer, c_uint, c_uint) -> ());
-    in_region(function, data, 0, |function, data| unsafe { real(function, data, threads, flags) })
+    in_region(function, data, |function, data| unsafe { real(function, data, threads, flags) })
 }
 
 #[unsafe(no_mangle)]
@@ -123,7 +122,7 @@ pub unsafe extern "C" fn GOMP_parallel_reductions(
     flags: c_uint,
 ) -> c_uint {
     let real = real!(GOMP_parallel_reductions, fn(Function, Pointer, c_uint, c_uint) -> c_uint);
-    in_region(function, data, 0, |function, data| unsafe { real(function, data, threads, flags) })
+    in_region(function, data, |function, data| unsafe { real(function, data, threads, flags) })
 }
 
 #[unsafe(no_mangle)]
@@ -135,7 +134,7 @@ pub unsafe extern "C" fn GOMP_parallel_sections(
     flags: c_uint,
 ) {
     let real = real!(GOMP_parallel_sections, fn(Function, Pointer, c_uint, c_uint, c_uint) -> ());
-    in_region(function, data, 0, |function, data| unsafe { real(function, data, threads, count, flags) })
+    in_region(function, data, |function, data| unsafe { real(function, data, threads, count, flags) })
 }
 
 macro_rules! parallel_loops {
@@ -152,7 +151,7 @@ macro_rules! parallel_loops {
             $($argument: c_long,)*
             flags: c_uint,
         ) {
-            in_region(function, data, 0, |function, data| unsafe {
+            in_region(function, data, |function, data| unsafe {
                 real!($name, fn(Function, Pointer, c_uint, c_long, c_long, c_long, $(parallel_loops!(@ $argument),)* c_uint) -> ())(
                     function, data, threads, start, end, step, $($argument,)* flags,
                 )
@@ -172,10 +171,10 @@ parallel_loops! {
 /// All threads of the region come here, and go on when all have come and the tasks are done.
 fn barrier<R>(call: impl FnOnce() -> R) -> R {
     let region = region();
-    note_and_let_go(op::BARRIER_ENTER, &region.barrier, 0);
+    note_and_let_go(op::BARRIER_ENTER, &region.barrier);
     let result = call();
-    note(op::BARRIER_LEAVE, &region.barrier, 0, 0);
-    note(op::SYNC_ACQUIRE, &region.tasks, 0, 0);
+    note(op::BARRIER_LEAVE, &region.barrier);
+    note(op::SYNC_ACQUIRE, &region.tasks);
     result
 }
 
@@ -198,10 +197,10 @@ barriers! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn GOMP_single_copy_start() -> Pointer {
     let region = region();
-    note_and_let_go(op::SYNC_RELEASE, &region.copied, 0);
+    note_and_let_go(op::SYNC_RELEASE, &region.copied);
     let result = unsafe { real!(GOMP_single_copy_start, fn() -> Pointer)() };
     if !result.is_null() {
-        note(op::SYNC_ACQUIRE, &region.copied, 0, 0);
+        note(op::SYNC_ACQUIRE, &region.copied);
     }
     result
 }
@@ -209,9 +208,9 @@ pub unsafe extern "C" fn GOMP_single_copy_start() -> Pointer {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn GOMP_single_copy_end(data: Pointer) {
     let region = region();
-    note_and_let_go(op::SYNC_RELEASE, &region.copied, 0);
+    note_and_let_go(op::SYNC_RELEASE, &region.copied);
     unsafe { real!(GOMP_single_copy_end, fn(Pointer) -> ())(data) };
-    note(op::SYNC_ACQUIRE, &region.copied, 0, 0);
+    note(op::SYNC_ACQUIRE, &region.copied);
 }
 
 // Iterations that wait for the one before.
@@ -220,12 +219,12 @@ pub unsafe extern "C" fn GOMP_single_copy_end(data: Pointer) {
 pub unsafe extern "C" fn GOMP_ordered_start() {
     let_go();
     unsafe { real!(GOMP_ordered_start, fn() -> ())() };
-    note(op::SYNC_ACQUIRE, &region().ordered, 0, 0);
+    note(op::SYNC_ACQUIRE, &region().ordered);
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn GOMP_ordered_end() {
-    note(op::SYNC_RELEASE, &region().ordered, 0, 0);
+    note(op::SYNC_RELEASE, &region().ordered);
     unsafe { real!(GOMP_ordered_end, fn() -> ())() }
 }
 
@@ -267,7 +266,7 @@ fn take(object: *const u8, tried: bool, call: impl FnOnce() -> bool) -> bool {
             None => unsafe { (*HELD.get()).push(Held { object, by: thread, count: 1 }) },
         }
         let detail = if tried { lock::TRIED } else { 0 };
-        put3(head(op::LOCK, 0, 0), object as u64, lock::ANNOTATED | detail);
+        put(op::LOCK, object as *const u8, lock::ANNOTATED | detail);
     }
     unsafe { free::leave() };
     taken
@@ -280,7 +279,7 @@ fn give_back(object: *const u8, call: impl FnOnce()) {
     if !enter(thread) {
         return call();
     }
-    put3(head(op::UNLOCK, 0, 0), object as u64, lock::ANNOTATED);
+    put(op::UNLOCK, object as *const u8, lock::ANNOTATED);
     call();
     if let Some(held) = held(object) {
         held.count -= 1;
@@ -322,7 +321,7 @@ macro_rules! new_locks {
     ($($name:ident;)*) => {$(
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(at: Pointer) {
-            note(op::LOCK_NEW, at as *const u8, lock::ANNOTATED, 0);
+            note(op::LOCK_NEW, at as *const u8);
             unsafe { real!($name, fn(Pointer) -> ())(at) }
         }
     )*};
@@ -378,14 +377,14 @@ unsafe extern "C" fn copy_task(to: Pointer, from: Pointer) {
         Some(copies) => unsafe { copies(data, task.data) },
         None => copy(data, task.data, task.size),
     }
-    note(op::SYNC_RELEASE, task.created, 0, 0);
+    note(op::SYNC_RELEASE, task.created);
 }
 
 /// Copies some of the program's memory, as the program would.
 fn copy(to: Pointer, from: Pointer, size: usize) {
     let copies = || unsafe { core::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, size) };
     let thread = thread::current();
-    if !is_known(thread) {
+    if thread.is_null() {
         return copies();
     }
     unsafe {
@@ -401,22 +400,22 @@ unsafe extern "C" fn run_task(task: Pointer) {
         (header, task.byte_add(header.offset))
     };
     let thread = thread::current();
-    if !is_known(thread) {
+    if thread.is_null() {
         return unsafe { (task.function)(data) };
     }
     // It may be done by a thread that waits, and that has let go of the token.
     let had_token = token::is_holder(thread);
     let region = unsafe { &*task.region };
-    note(op::SYNC_ACQUIRE, task.created, 0, 0);
+    note(op::SYNC_ACQUIRE, task.created);
     if task.depends {
-        note(op::SYNC_ACQUIRE, &region.tasks, 0, 0);
+        note(op::SYNC_ACQUIRE, &region.tasks);
     }
     let outer = unsafe { core::mem::replace(&mut (*thread).region, task.region) };
     unsafe { (task.function)(data) };
     unsafe { (*thread).region = outer };
     match had_token {
-        true => note(op::SYNC_RELEASE, &region.tasks, 0, 0),
-        false => note_and_let_go(op::SYNC_RELEASE, &region.tasks, 0),
+        true => note(op::SYNC_RELEASE, &region.tasks),
+        false => note_and_let_go(op::SYNC_RELEASE, &region.tasks),
     }
 }
 
@@ -464,7 +463,7 @@ macro_rules! waits {
         pub unsafe extern "C" fn $name($($argument: $type),*) {
             let_go();
             unsafe { real!($name, fn($($type),*) -> ())($($argument),*) };
-            note(op::SYNC_ACQUIRE, &region().tasks, 0, 0);
+            note(op::SYNC_ACQUIRE, &region().tasks);
         }
     )*};
 }

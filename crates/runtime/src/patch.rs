@@ -268,19 +268,27 @@ pub fn near(address: usize, size: usize) -> Option<usize> {
 /// Overwrites the start of a function with a jump. False if there is no room for it nearby.
 fn redirect(function: usize, target: usize) -> bool {
     let (mut next, mut end) = unsafe { *JUMPS.get() };
-    if next + 16 > end {
+    if next + FAR_JUMP > end {
         const ROOM: usize = 1 << 16;
         let Some(made) = near(function, ROOM) else { return false };
         (next, end) = (made, made + ROOM);
     }
-    unsafe {
-        // jmp [rip], and the address behind it.
-        (next as *mut [u8; 6]).write_unaligned([0xff, 0x25, 0, 0, 0, 0]);
-        ((next + 6) as *mut usize).write_unaligned(target);
-        *JUMPS.get() = (next + 16, end);
-    }
+    far_jump(next, target);
+    unsafe { *JUMPS.get() = (next + FAR_JUMP, end) };
     jump(function, next);
     true
+}
+
+/// Bytes from a jump to anywhere to the next.
+pub const FAR_JUMP: usize = 16;
+
+/// Makes a jump to anywhere, in memory that may be written.
+pub fn far_jump(at: usize, target: usize) {
+    unsafe {
+        // jmp [rip], and the address behind it.
+        (at as *mut [u8; 6]).write_unaligned([0xff, 0x25, 0, 0, 0, 0]);
+        ((at + 6) as *mut usize).write_unaligned(target);
+    }
 }
 
 /// Bytes that a jump takes.

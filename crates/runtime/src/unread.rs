@@ -12,7 +12,7 @@
 use crate::access::write_alone;
 use crate::c::{self, number, system};
 use crate::decode::{Instruction, Memory};
-use crate::patch::{self, Table, jump, near};
+use crate::patch::{self, FAR_JUMP, Table, far_jump, jump, near};
 use crate::probe::{called, instructions};
 
 /// What LLVM's compilers leave in the section for comments.
@@ -150,15 +150,9 @@ fn spare_writes(program: &Table) {
     calls.sort_unstable();
     calls.dedup();
     let (Some(&(first, _)), Some(&(last, _))) = (calls.first(), calls.last()) else { return };
-    const JUMP: usize = 16;
-    let Some(jumps) = near(first, WRITES.len() * JUMP) else { return };
+    let Some(jumps) = near(first, WRITES.len() * FAR_JUMP) else { return };
     for (i, (_, _, alone)) in WRITES.iter().enumerate() {
-        let at = jumps + i * JUMP;
-        unsafe {
-            // jmp [rip], and the address behind it.
-            (at as *mut [u8; 6]).write_unaligned([0xff, 0x25, 0, 0, 0, 0]);
-            ((at + 6) as *mut usize).write_unaligned(*alone as usize);
-        }
+        far_jump(jumps + i * FAR_JUMP, *alone as usize);
     }
     let from = first & !4095;
     let length = (last + 4 - from).next_multiple_of(4096);
@@ -170,7 +164,7 @@ fn spare_writes(program: &Table) {
             return;
         }
         for (distance, write) in calls {
-            let target = jumps + write * JUMP;
+            let target = jumps + write * FAR_JUMP;
             (distance as *mut i32).write_unaligned((target as i64 - (distance + 4) as i64) as i32);
         }
         system(number::MPROTECT, [from, length, READ_EXECUTE, 0, 0, 0]);
