@@ -23,8 +23,9 @@ const ZSTD_LEVEL: i32 = 1;
 /// Zstd skips so many bytes whenever it has found nothing that was there before: all of them.
 const WITHOUT_MATCHES: u32 = 1 << 17;
 
-/// So often a part of a payload is compressed in the same way before both are tried again.
-const KEPT: u32 = 32;
+/// So often a part of a payload is compressed in the same way before the others are tried again; twice as often whenever that has
+/// changed nothing, up to the second number.
+const KEPT: (u32, u32) = (16, 256);
 
 /// Shorter payloads are taken as a whole.
 const SHORT_PAYLOAD: usize = 1 << 16;
@@ -110,40 +111,65 @@ fn make_room(bytes: &mut Vec<u8>, room: usize) {
 }
 
 /// Compresses with zstd: by looking for what was there before, and by giving frequent bytes short codes. The first takes three
-/// times as long as the second, and what guessing has left seldom repeats itself: it is done only where it is worth it.
+/// times as long as the second, and what guessing has left seldom repeats itself: it is done only where it is worth it, and so are codes.
 struct Zstd {
-    with_matches: Compressor<'static>,
-    without_matches: Compressor<'static>,
-    /// Of each part: whether it is compressed with matches, and how often it will be before the other way is tried again.
-    parts: Vec<(bool, u32)>,
+    /// By [`Way`].
+    compressors: [Compressor<'static>; 3],
+    /// Of each part.
+    parts: Vec<Part>,
     /// What was compressed to compare.
     other: Vec<u8>,
 }
 
+/// How a part is compressed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    Matches,
+    Codes,
+    /// Not at all.
+    Stored,
+}
+
+#[derive(Clone, Copy)]
+struct Part {
+    way: Way,
+    /// How often it will be compressed like this before others are tried.
+    left: u32,
+    /// How often that was when they were tried last.
+    kept: u32,
+}
+
 impl Zstd {
     fn new() -> io::Result<Zstd> {
-        let with_matches = Compressor::new(ZSTD_LEVEL)?;
-        let mut without_matches = Compressor::new(ZSTD_LEVEL)?;
-        without_matches.set_parameter(CParameter::TargetLength(WITHOUT_MATCHES))?;
-        // Else there would be no codes either if it is in such a hurry.
-        without_matches.set_parameter(CParameter::LiteralCompressionMode(ParamSwitch::Enable))?;
-        Ok(Zstd { with_matches, without_matches, parts: Vec::new(), other: Vec::new() })
+        let mut compressors =
+            [Compressor::new(ZSTD_LEVEL)?, Compressor::new(ZSTD_LEVEL)?, Compressor::new(ZSTD_LEVEL)?];
+        for (way, codes) in [(Way::Codes, ParamSwitch::Enable), (Way::Stored, ParamSwitch::Disable)] {
+            let compressor = &mut compressors[way as usize];
+            compressor.set_parameter(CParameter::TargetLength(WITHOUT_MATCHES))?;
+            // Else there would be no codes whenever it is in such a hurry.
+            compressor.set_parameter(CParameter::LiteralCompressionMode(codes))?;
+        }
+        Ok(Zstd { compressors, parts: Vec::new(), other: Vec::new() })
     }
 
     /// How many bytes it has become.
     fn pack(&mut self, payload: &[u8], ends: &[usize], packed: &mut Vec<u8>) -> io::Result<usize> {
         let ends = if payload.len() < SHORT_PAYLOAD { &[] } else { ends };
         make_room(packed, (ends.len() + 1) * compress_bound(0) + compress_bound(payload.len()));
-        self.parts.resize(self.parts.len().max(ends.len()), (true, 0));
+        self.parts.resize(self.parts.len().max(ends.len()), Part { way: Way::Matches, left: 0, kept: 0 });
         let (mut start, mut length) = (0, 0);
         for (part, &end) in ends.iter().enumerate() {
             length += self.pack_part(part, &payload[start..end], &mut packed[length..])?;
             start = end;
         }
         if start < payload.len() {
-            length += self.with_matches.compress_to_buffer(&payload[start..], &mut packed[length..])?;
+            length += self.pack_as(Way::Matches, &payload[start..], &mut packed[length..])?;
         }
         Ok(length)
+    }
+
+    fn pack_as(&mut self, way: Way, bytes: &[u8], packed: &mut [u8]) -> io::Result<usize> {
+        self.compressors[way as usize].compress_to_buffer(bytes, packed)
     }
 
     fn pack_part(&mut self, part: usize, bytes: &[u8], packed: &mut [u8]) -> io::Result<usize> {
@@ -151,23 +177,29 @@ impl Zstd {
             return Ok(0);
         }
         if bytes.len() < SHORT_PART {
-            return self.with_matches.compress_to_buffer(bytes, packed);
+            return self.pack_as(Way::Matches, bytes, packed);
         }
-        let (matches, left) = &mut self.parts[part];
-        if *left > 0 {
-            *left -= 1;
-            let way = if *matches { &mut self.with_matches } else { &mut self.without_matches };
-            return way.compress_to_buffer(bytes, packed);
+        let Part { way, left, kept } = self.parts[part];
+        if left > 0 {
+            self.parts[part].left -= 1;
+            return self.pack_as(way, bytes, packed);
         }
-        make_room(&mut self.other, compress_bound(bytes.len()));
-        let long = self.without_matches.compress_to_buffer(bytes, packed)?;
-        let short = self.with_matches.compress_to_buffer(bytes, &mut self.other[..])?;
-        (*matches, *left) = (short <= long / 2, KEPT);
-        if *matches {
-            packed[..short].copy_from_slice(&self.other[..short]);
-            return Ok(short);
+        let mut other = std::mem::take(&mut self.other);
+        make_room(&mut other, compress_bound(bytes.len()));
+        let with_codes = self.pack_as(Way::Codes, bytes, packed)?;
+        let with_matches = self.pack_as(Way::Matches, bytes, &mut other)?;
+        let best = match (with_matches, with_codes) {
+            (matches, codes) if matches <= codes / 2 => Way::Matches,
+            (_, codes) if codes <= bytes.len() / 8 * 7 => Way::Codes,
+            _ => Way::Stored,
+        };
+        let kept = if best == way { (2 * kept).clamp(KEPT.0, KEPT.1) } else { KEPT.0 };
+        self.parts[part] = Part { way: best, left: kept, kept };
+        if best == Way::Matches {
+            packed[..with_matches].copy_from_slice(&other[..with_matches]);
         }
-        Ok(long)
+        self.other = other;
+        Ok(if best == Way::Matches { with_matches } else { with_codes })
     }
 }
 
@@ -196,15 +228,15 @@ mod tests {
 
         let mut packer = Packer::new(Packing::Zstd);
         let mut lengths = Vec::new();
-        for _ in 0..2 * KEPT {
+        for _ in 0..2 * KEPT.0 {
             let (packing, stored) = packer.pack(&payload, &ends);
             assert_eq!(packing, Packing::Zstd);
             assert!(unpacked(packing, stored, payload.len()) == payload);
             lengths.push(stored.len());
         }
-        let ways: Vec<bool> = packer.zstd.iter().flat_map(|zstd| &zstd.parts).map(|part| part.0).collect();
-        assert_eq!(ways, [false, true, false, true, true]);
-        assert!(lengths.iter().all(|&length| length == lengths[0]), "the way is kept: {lengths:?}");
+        let ways: Vec<Way> = packer.zstd.iter().flat_map(|zstd| &zstd.parts).map(|part| part.way).collect();
+        assert_eq!(ways, [Way::Codes, Way::Matches, Way::Stored, Way::Matches, Way::Matches]);
+        assert!(lengths.iter().all(|length| length.abs_diff(lengths[0]) < 100), "the way is kept: {lengths:?}");
         let whole = Packer::new(Packing::Zstd).pack(&payload, &[]).1.len();
         assert!(lengths[0] < whole * 3 / 2, "{} instead of {whole} bytes", lengths[0]);
     }
@@ -216,7 +248,7 @@ mod tests {
         let mixed: Vec<u8> = (0..100_000).map(|_| (rng.number() % 8 * (rng.number() % 8)) as u8).collect();
         let ordered: Vec<u8> = mixed[..100].iter().copied().cycle().take(100_000).collect();
         let first = packer.pack(&mixed, &[mixed.len()]).1.len();
-        let kept: Vec<usize> = (0..=KEPT).map(|_| packer.pack(&ordered, &[ordered.len()]).1.len()).collect();
-        assert!(kept[0] > first / 2 && kept[KEPT as usize] < first / 20, "{first}, then {kept:?}");
+        let kept: Vec<usize> = (0..=KEPT.0).map(|_| packer.pack(&ordered, &[ordered.len()]).1.len()).collect();
+        assert!(kept[0] > first / 2 && kept[KEPT.0 as usize] < first / 20, "{first}, then {kept:?}");
     }
 }
