@@ -201,7 +201,29 @@ unsafe extern "C" fn read_write<const LOG: u8>(address: usize, pc: usize) {
     }
 }
 
+/// A range that is what other callbacks are for, which are quicker; false if it is none. GCC does not use them where it does not know
+/// that an access is aligned.
+#[inline(always)]
+unsafe fn access_inside_a_word<const WRITES: bool>(address: usize, length: usize, pc: usize) -> bool {
+    if address % 8 + length > 8 {
+        return false;
+    }
+    unsafe {
+        match length {
+            1 => access::<0, WRITES>(address, pc),
+            2 => access::<1, WRITES>(address, pc),
+            4 => access::<2, WRITES>(address, pc),
+            8 => access::<3, WRITES>(address, pc),
+            _ => return false,
+        }
+    }
+    true
+}
+
 pub unsafe extern "C" fn range_read(address: usize, length: usize, pc: usize) {
+    if unsafe { access_inside_a_word::<false>(address, length, pc) } {
+        return;
+    }
     let thread = thread::current();
     if length > 0 && free::is_free() {
         free::range(thread, address, length, false, pc);
@@ -211,6 +233,9 @@ pub unsafe extern "C" fn range_read(address: usize, length: usize, pc: usize) {
 }
 
 pub unsafe extern "C" fn range_write(address: usize, length: usize, pc: usize) {
+    if unsafe { access_inside_a_word::<true>(address, length, pc) } {
+        return;
+    }
     let thread = thread::current();
     if length > 0 && free::is_free() {
         free::range(thread, address, length, true, pc);
