@@ -372,6 +372,7 @@ impl Output {
             self.note(written);
         }
         translator.taken();
+        translator.begin_block(self.writer.block());
         let full = match self.unwritten {
             None => self.writer.handed_over(),
             // Nobody wants it, but it must not become too much.
@@ -389,6 +390,7 @@ impl Output {
         if self.unwritten.is_none() {
             let written = self.writer.end_block(&translator.tables);
             self.note(written);
+            translator.begin_block(self.writer.block());
         }
         self.beside(translator);
     }

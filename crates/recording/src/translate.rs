@@ -21,7 +21,7 @@ use calls::Calls;
 use heap::Heap;
 use objects::Objects;
 use quick::{FoundSpot, NEAR, Near, Runs, SPOTS};
-use shadow::Shadow;
+use shadow::{Shadow, Visit};
 use snag_trace::snag_format::{Batch, RecordedEvent};
 use snag_trace::{LocId, MemoryOrder, Op, Space, Tables, ThreadId, VarId, Variable};
 use std::collections::{HashMap, HashSet};
@@ -80,6 +80,7 @@ pub struct Translator {
     near: Box<[Near; NEAR]>,
     spots: Box<[FoundSpot; SPOTS]>,
     runs: Runs,
+    visits: Visits,
     /// Turns of threads since they were last taken: thread, timed out, steps.
     turns: Vec<(u32, bool, u64)>,
     /// Variables of the program near what the trace touches: those found, and those that are new.
@@ -106,6 +107,17 @@ struct ThreadState {
     fenced: bool,
     /// It has done its last event.
     ended: bool,
+    /// Number of its last visit to a block of the recording.
+    visit: u32,
+}
+
+/// Visits of threads to blocks of the recording.
+struct Visits {
+    /// The block that is being filled.
+    block: u64,
+    /// The first visit to it, if there was one, and the last one to any.
+    first: u32,
+    last: u32,
 }
 
 /// Entries of the cache of locations.
@@ -138,7 +150,8 @@ impl Translator {
             location_cache: vec![(0, LocId::NONE); CACHE],
             near: Box::new([Near::NOWHERE; NEAR]),
             spots: FoundSpot::none(),
-            runs: Runs { id: ThreadId(0), own: shadow::Own::of(0) },
+            runs: Runs { id: ThreadId(0), own: shadow::Own::of(0), visit: Visit::numbered(1, 1) },
+            visits: Visits { block: 0, first: 1, last: 1 },
             turns: Vec::new(),
             data: HashSet::new(),
             new_data: Vec::new(),
@@ -187,6 +200,32 @@ impl Translator {
     pub fn taken(&mut self) {
         self.taken += self.batch.len();
         self.batch.clear();
+    }
+
+    /// What comes gets into the block of the recording with this number.
+    pub fn begin_block(&mut self, number: u64) {
+        self.batch.in_block(number);
+        if self.visits.block != number {
+            self.visits.block = number;
+            self.visits.first = self.visits.last + 1;
+            self.visit();
+        }
+    }
+
+    /// The visit of the thread that runs to the block that is being filled.
+    fn visit(&mut self) {
+        let visits = &mut self.visits;
+        if visits.last == Visit::MOST {
+            self.shadow.forget_told();
+            (visits.first, visits.last) = (1, 0);
+            self.threads.iter_mut().for_each(|thread| thread.visit = 0);
+        }
+        let Some(thread) = self.threads.get_mut(self.current) else { return };
+        if thread.visit < visits.first {
+            visits.last += 1;
+            thread.visit = visits.last;
+        }
+        self.runs.visit = Visit::numbered(thread.visit, visits.first);
     }
 
     /// Number of events so far.
@@ -301,6 +340,7 @@ impl Translator {
         self.current = a as u32 as usize;
         self.runs.id = self.thread(self.current);
         self.runs.own = shadow::Own::of(self.current);
+        self.visit();
         self.calls.switch(self.current, steps);
         self.turns.push((a as u32, a >> 32 != 0, steps));
     }
@@ -326,16 +366,17 @@ impl Translator {
     #[allow(clippy::too_many_arguments)]
     fn emit(&mut self, op: Op, address: u64, size: u64, aux: u32, pc: u64, value: Option<i64>, written: Option<i64>) {
         self.calls.event(self.count());
-        let thread = self.runs.id;
+        let Runs { id: thread, visit, .. } = self.runs;
+        let seen = value.is_some_and(|value| self.shadow.tell(visit, address, size, value as u64));
         // Of eight bytes nothing is too much.
         let fits = |value: &i64| (*value as u64).unbounded_shr(8 * size as u32) == 0;
         if let (Op::Read | Op::Write, 1..=8, Some(value)) = (op, size, value.filter(fits)) {
             let spot = self.spot(op, size, pc).spot;
-            return self.batch.access(spot, thread, address, value as u64);
+            return self.batch.access(spot, thread, address, value as u64, seen);
         }
         let location = self.location(pc);
         let hint = (pc ^ pc >> 16) as u16;
-        self.batch.event(RecordedEvent { address, size, value, written, location, thread, aux, hint, op });
+        self.batch.event(RecordedEvent { address, size, value, written, location, thread, aux, hint, op, seen });
     }
 
     /// An event about something that is no variable.

@@ -10,7 +10,7 @@ use crate::free::is_free;
 use crate::memory::{Global, futex_wait, futex_wake, map};
 use crate::thread;
 use crate::token;
-use crate::wire::{self, CHUNK, Header, INLINE, OWN_CHUNKS, PAGE, SLACK, Segment, WITHOUT_CONTENTS, op};
+use crate::wire::{self, CHUNK, Header, INLINE, OWN_CHUNKS, PAGE, SHORTEST, SLACK, Segment, WITHOUT_CONTENTS, op};
 use core::sync::atomic::{AtomicU32, Ordering::*, compiler_fence};
 
 /// What the holder of the token works on. Guarded by the token.
@@ -159,16 +159,17 @@ pub fn room() {
     }
 }
 
+/// A record of one word that counts, and others that are whatever they are.
 #[inline(always)]
 pub fn put1(first: u64) {
     room();
     let page = page();
     let at = page.next;
     unsafe {
-        *at.add(1) = 0;
+        *at.add(SHORTEST) = 0;
         compiler_fence(Release);
         *at = first;
-        page.next = at.add(1);
+        page.next = at.add(SHORTEST);
     }
 }
 

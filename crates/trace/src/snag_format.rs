@@ -40,8 +40,9 @@ use packing::Packing;
 /// The first bytes of a file. As with PNG, the line ends in it do not survive a transfer as text.
 pub const MAGIC: [u8; 8] = *b"SNAG\r\n\x1a\n";
 
-/// The version this code writes. It reads version 1, too, which has neither recorded events nor zstd.
-pub const VERSION: u32 = 2;
+/// The version this code writes. It reads version 1, too, which has neither recorded events nor zstd, and version 2, but for recorded
+/// events, which were written in another way.
+pub const VERSION: u32 = 3;
 
 /// The oldest version that is read.
 const OLDEST_VERSION: u32 = 1;

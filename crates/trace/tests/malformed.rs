@@ -316,7 +316,7 @@ fn ids_that_stand_for_nothing() {
 /// A `.snag` file made of blocks given by kind, number of events and payload.
 fn file(blocks: &[(u8, u32, &[u8])]) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
-    bytes.extend(2u32.to_le_bytes());
+    bytes.extend(3u32.to_le_bytes());
     bytes.extend([0; 4]);
     for (kind, events, payload) in blocks {
         bytes.extend([*kind, 0, 0, 0]);
@@ -382,13 +382,14 @@ fn snag_blocks() {
         let lengths = [1, 0, 2, 0, site.len() as u8, 0, 0, 0, 0, 0, 0, 0, target.len() as u8];
         recorded(&[&lengths[..], control, b"\0\x01", site, target].concat(), 1)
     };
-    let old = |file: &[u8]| {
+    let old = |version: u8, file: &[u8]| {
         let mut file = file.to_vec();
-        file[8] = 1;
+        file[8] = version;
         repaired(&file)
     };
     assert_eq!(read_as(Format::Snag, &recorded(RECORDED, 1)).unwrap(), trace);
-    assert_eq!(read_as(Format::Snag, &old(&sound)).unwrap(), trace);
+    assert_eq!(read_as(Format::Snag, &old(1, &sound)).unwrap(), trace);
+    assert_eq!(read_as(Format::Snag, &old(2, &sound)).unwrap(), trace);
     let mut zeros = sound[..third as usize].to_vec();
     zeros.extend([0; 4096]);
     let comment = |payload: &[u8]| file(&[(1, 0, NAMES), (3, 0, payload), (2, 1, EVENTS), (5, 0, &end(1, 0))]);
@@ -398,9 +399,9 @@ fn snag_blocks() {
         ("STD", b"T|w(x)|somewhere\n".to_vec(), 0, "not those of a .snag file"),
         (
             "future version",
-            patched(8, &[3]),
+            patched(8, &[4]),
             0,
-            "version 3 of .snag is not known to this snag, which reads versions 1 to 2",
+            "version 4 of .snag is not known to this snag, which reads versions 1 to 3",
         ),
         ("cut in the header", sound[..15].to_vec(), 0, "cut off inside the file header"),
         ("only the header", sound[..16].to_vec(), first, "before its first whole block"),
@@ -411,8 +412,9 @@ fn snag_blocks() {
         ("not zero", patched(18, &[1]), first, "must be zero"),
         ("no lz4", repaired(&lz4), first, "cannot be decompressed"),
         ("no zstd", patched(17, &[2]), first, "cannot be decompressed"),
-        ("zstd in an old file", old(&patched(17, &[2])), first, "version 1"),
-        ("recorded events in an old file", old(&recorded(RECORDED, 1)), second, "version 1"),
+        ("zstd in an old file", old(1, &patched(17, &[2])), first, "version 1"),
+        ("recorded events in an old file", old(1, &recorded(RECORDED, 1)), second, "version 1"),
+        ("events recorded by an earlier snag", old(2, &recorded(RECORDED, 1)), second, "record again"),
         (
             "both kinds of events",
             file(&[(1, 0, NAMES), (2, 1, EVENTS), (7, 1, RECORDED), (5, 0, &end(2, 0))]),

@@ -141,13 +141,17 @@ impl Translator {
             _ => self.follow(Op::Read, place, size, value_then),
         };
         // What an rmw leaves is known: what it found was written before.
-        if op == Op::Rmw {
-            if foreign != Foreign::Nothing {
-                self.foreign(foreign, place, size, pc);
-            }
-            self.follow(Op::Write, place, size, written.map(|value| value as u64));
+        if op == Op::Rmw && foreign != Foreign::Nothing {
+            self.foreign(foreign, place, size, pc);
         }
         self.emit(op, place, size, order as u32, pc, known.then_some(value as i64), written);
+        if op == Op::Rmw {
+            let left = written.map(|value| value as u64);
+            self.follow(Op::Write, place, size, left);
+            if let Some(left) = left {
+                self.shadow.tell(self.runs.visit, place, size, left);
+            }
+        }
         // What a write is depends on fences before it.
         if known && size == 1 << (detail & 7) && (op == Op::AtomicRead || op == Op::AtomicWrite && !fenced) {
             self.remember_atomic(head(code, detail, pc as usize), op, size, order);

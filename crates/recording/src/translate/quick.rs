@@ -5,8 +5,8 @@
 //! [`super::memory`], which also learns what is looked up here.
 
 use super::Translator;
-use super::shadow::{Own, REGION, Region, Shape, prefetch};
-use crate::wire::{self, INLINE, op};
+use super::shadow::{Own, Place, REGION, Shape, Visit, prefetch};
+use crate::wire::{self, INLINE, SHORTEST, op};
 use snag_trace::snag_format::{Spot, SpotId};
 use snag_trace::{MemoryOrder, Op, ThreadId};
 
@@ -19,13 +19,13 @@ pub struct Near {
     room: u64,
     /// How much greater addresses are in the trace.
     above: u64,
-    /// Its region of the shadow.
-    region: u32,
+    /// Its region of the shadow: there is one if there is room.
+    region: Place,
 }
 
 impl Near {
     /// No access starts there.
-    pub const NOWHERE: Near = Near { start: 0, room: 0, above: 0, region: 0 };
+    pub const NOWHERE: Near = Near { start: 0, room: 0, above: 0, region: Place::NOWHERE };
 
     #[inline(always)]
     fn has(&self, address: u64) -> bool {
@@ -66,7 +66,7 @@ impl FoundSpot {
 }
 
 /// So many records ahead memory is fetched.
-const AHEAD: usize = 6;
+const AHEAD: usize = 16;
 
 /// So many records ahead records are fetched: they were written by another processor.
 const FAR: usize = 54;
@@ -78,6 +78,8 @@ pub struct Runs {
     pub id: ThreadId,
     /// Its mark in the shadow.
     pub own: Own,
+    /// Its visit to the block of the recording into which its events come.
+    pub visit: Visit,
 }
 
 /// What a spot is found by: the first word of the record of a read or write, if there is one of that size.
@@ -103,6 +105,13 @@ const fn slot(key: u64) -> usize {
 #[inline(always)]
 fn other_slot(slot: usize) -> usize {
     slot ^ 1
+}
+
+/// The spot with this key, or another one.
+#[inline(always)]
+fn find_spot(spots: &[FoundSpot; SPOTS], key: u64) -> &FoundSpot {
+    let slot = slot(key);
+    if spots[slot].key == key { &spots[slot] } else { &spots[other_slot(slot)] }
 }
 
 #[inline(always)]
@@ -140,60 +149,59 @@ impl Translator {
 
     #[inline(always)]
     fn quick_anywhere(&mut self, words: &[u64], most: usize) -> usize {
-        let (mut at, full) = (0, self.batch.len() + most);
+        let full = self.batch.len() + most;
+        let mut rest = words;
         while self.batch.len() < full {
-            at += self.quick_accesses(&words[at..], full - self.batch.len());
-            let rest = &words[at..];
-            at += match rest.first().map_or(0, |&first| first as u8) {
-                op::STEP => match self.quick_after_step(&rest[1..]) {
-                    0 => {
+            rest = &rest[self.quick_accesses(rest, full - self.batch.len())..];
+            let Some((&[first, ..], after)) = rest.split_first_chunk::<SHORTEST>() else { break };
+            match first as u8 {
+                op::STEP => {
+                    let words = self.quick_after_step(after);
+                    if words == 0 {
                         self.calls.step();
-                        1
                     }
-                    words => 1 + words,
-                },
+                    rest = &after[words..];
+                }
                 op::READ | op::WRITE => match self.quick_at_first(rest) {
                     0 => break,
-                    words => words,
+                    words => rest = &rest[words..],
                 },
                 op::ENTER => {
-                    self.calls.enter(rest[0] >> 16, &mut self.symbols);
-                    1
+                    self.calls.enter(first >> 16, &mut self.symbols);
+                    rest = after;
                 }
                 op::LEAVE => {
                     self.calls.leave();
-                    1
+                    rest = after;
                 }
                 _ => break,
-            };
+            }
         }
-        at
+        words.len() - rest.len()
     }
 
     /// Plain accesses, as many as there are.
     #[inline(always)]
     fn quick_accesses(&mut self, words: &[u64], most: usize) -> usize {
-        let Translator { near, spots, shadow, batch, runs, .. } = self;
-        let (Runs { id, own }, near, spots) = (*runs, &**near, &**spots);
-        let regions: &mut [Box<Region>] = &mut shadow.regions;
+        let Translator { near, spots, batch, runs, .. } = self;
+        let (Runs { id, own, visit }, near, spots) = (*runs, &**near, &**spots);
         let before = batch.len();
         // The last few records in sight are taken one by one, which does no harm.
         let records = words.as_chunks::<3>().0.windows(AHEAD + 1);
         let count = batch.accesses(id, most, records, |records| {
             let &[[first, address, value], .., [_, ahead, _]] = records else { return None };
-            let found = &spots[slot(first)];
+            let found = find_spot(spots, first);
             let memory = &near[near_slot(address)];
             if (found.key != first) | !memory.has(address) {
                 return None;
             }
             prefetch(records.as_ptr().wrapping_add(FAR));
-            if let Some(region) = regions.get(near[near_slot(ahead)].region as usize) {
-                // It may be elsewhere, which does no harm.
-                region.fetch(ahead);
-            }
-            let region = &mut regions[memory.region as usize];
-            let done = region.quick(own, &found.shape, address, value);
-            done.then(|| (found.spot, address.wrapping_add(memory.above), value))
+            // It may be elsewhere, which does no harm.
+            near[near_slot(ahead)].region.fetch(ahead);
+            // SAFETY: there is one, as it has the address, and the shadow is ours.
+            let region = unsafe { memory.region.region() };
+            let unseen = region.quick(own, visit, &found.shape, address, value)?;
+            Some((found.spot, address.wrapping_add(memory.above), value, unseen))
         });
         self.calls.steps_and_events(self.taken + before, count);
         3 * count
@@ -207,19 +215,20 @@ impl Translator {
         if (found.key != first) | !near.has(address) {
             return 0;
         }
-        if !self.touch_at_first(&near, &found.shape, address, value) {
-            return 0;
-        }
+        let Some(unseen) = self.touch_at_first(&near, &found.shape, address, value) else { return 0 };
         self.calls.steps_and_events(self.taken + self.batch.len(), 1);
-        self.batch.access(found.spot, self.runs.id, address.wrapping_add(near.above), value);
+        self.batch.access(found.spot, self.runs.id, address.wrapping_add(near.above), value, !unseen);
         3
     }
 
-    /// Whether what an access does to memory can be done here, and then it was.
+    /// Does to memory what an access does, if that can be done here: whether the block has not told yet what is there.
     #[inline(always)]
-    fn touch_at_first(&mut self, near: &Near, shape: &Shape, address: u64, value: u64) -> bool {
-        let (region, own) = (&mut self.shadow.regions[near.region as usize], self.runs.own);
-        region.quick(own, shape, address, value) || region.quick_at_first(own, shape, address, value)
+    fn touch_at_first(&mut self, near: &Near, shape: &Shape, address: u64, value: u64) -> Option<bool> {
+        let Runs { own, visit, .. } = self.runs;
+        // SAFETY: there is one, as it has the address, and the shadow is ours.
+        let region = unsafe { near.region.region() };
+        let unseen = region.quick(own, visit, shape, address, value);
+        unseen.or_else(|| region.quick_at_first(own, visit, shape, address, value))
     }
 
     /// An atomic access or a short range after a step; 0 if that goes the general way.
@@ -236,11 +245,9 @@ impl Translator {
                 if (found.key != atomic_key(first)) | !near.has(address) {
                     return 0;
                 }
-                if !self.touch_at_first(&near, &found.shape, address, value) {
-                    return 0;
-                }
+                let Some(unseen) = self.touch_at_first(&near, &found.shape, address, value) else { return 0 };
                 self.calls.steps_and_events(self.taken + self.batch.len(), 1);
-                self.batch.access(found.spot, self.runs.id, address.wrapping_add(near.above), value);
+                self.batch.access(found.spot, self.runs.id, address.wrapping_add(near.above), value, !unseen);
                 3
             }
             code @ (op::RANGE_READ | op::RANGE_WRITE) => {
@@ -277,11 +284,9 @@ impl Translator {
             return false;
         }
         let FoundSpot { shape, spot, .. } = self.spot(op, size, pc);
-        if !self.touch_at_first(&near, &shape, address, value) {
-            return false;
-        }
+        let Some(unseen) = self.touch_at_first(&near, &shape, address, value) else { return false };
         self.calls.event(self.taken + self.batch.len());
-        self.batch.access(spot, self.runs.id, address.wrapping_add(near.above), value);
+        self.batch.access(spot, self.runs.id, address.wrapping_add(near.above), value, !unseen);
         true
     }
 
@@ -298,9 +303,7 @@ impl Translator {
     /// The spot with this key, or another one.
     #[inline(always)]
     fn found_spot(&self, key: u64) -> FoundSpot {
-        let slot = slot(key);
-        let at = if self.spots[slot].key == key { slot } else { other_slot(slot) };
-        self.spots[at]
+        *find_spot(&self.spots, key)
     }
 
     #[cold]
@@ -360,8 +363,9 @@ mod tests {
     use super::*;
     use crate::symbols::Symbols;
     use crate::wire::head;
-    use snag_trace::Rng;
-    use snag_trace::snag_format::RecordedEvent;
+    use snag_trace::reader::BlockReader;
+    use snag_trace::snag_format::{RecordedEvent, RecordingWriter, SnagReader};
+    use snag_trace::{Events, Rng, Tables};
 
     /// What the records become, and what is said beside the events.
     fn translated(records: &[Vec<u64>], quickly: bool) -> (Vec<RecordedEvent>, Vec<Vec<u8>>, u64) {
@@ -403,9 +407,9 @@ mod tests {
             let pc = 0x1000 + random(6);
             match random(60) {
                 0 => all.push(vec![head(op::SWITCH, 0, 0), random(4), random(1000)]),
-                1 => all.push(vec![head(op::ENTER, 0, 0x9000 + random(3) as usize)]),
-                2 => all.push(vec![head(op::LEAVE, 0, 0)]),
-                3 => all.push(vec![head(op::STEP, 0, 0)]),
+                1 => all.push(vec![head(op::ENTER, 0, 0x9000 + random(3) as usize), 0, 0]),
+                2 => all.push(vec![head(op::LEAVE, 0, 0), 0, 0]),
+                3 => all.push(vec![head(op::STEP, 0, 0), 0, 0]),
                 4 => cells[0] ^= 1,
                 5 | 6 => {
                     let block = base + 16 * random(0x3c);
@@ -420,7 +424,7 @@ mod tests {
                     let code = if random(2) == 0 { op::RANGE_READ } else { op::RANGE_WRITE };
                     let mut word = [0; 8];
                     word[..size].copy_from_slice(cells);
-                    all.push(vec![head(op::STEP, 0, 0)]);
+                    all.push(vec![head(op::STEP, 0, 0), 0, 0]);
                     all.push(vec![head(code, 0, pc as usize), address, size as u64, u64::from_le_bytes(word)]);
                 }
                 10 => all.push(vec![head(op::RANGE_WRITE, 0, pc as usize), address, 100 + random(200)]),
@@ -440,7 +444,7 @@ mod tests {
                     }
                     let left = value(cells);
                     if random(20) > 0 {
-                        all.push(vec![head(op::STEP, 0, 0)]);
+                        all.push(vec![head(op::STEP, 0, 0), 0, 0]);
                     }
                     all.push(match what {
                         0..3 => vec![first(op::ATOMIC_READ), address, found],
@@ -469,7 +473,9 @@ mod tests {
         for seed in 1..40 {
             let records = records(seed, 4000);
             let (quick, general) = (translated(&records, true), translated(&records, false));
-            for (index, (quick, general)) in quick.0.iter().zip(&general.0).enumerate() {
+            for (index, (&quick, &general)) in quick.0.iter().zip(&general.0).enumerate() {
+                // What was seen may be told again.
+                let quick = RecordedEvent { seen: general.seen, ..quick };
                 assert_eq!(quick, general, "event {index} of seed {seed}");
             }
             assert_eq!(quick.0.len(), general.0.len());
@@ -481,5 +487,46 @@ mod tests {
             );
             assert_eq!((quick.1, quick.2), (general.1, general.2), "seed {seed}");
         }
+    }
+
+    /// Readers know what is in memory only from what they have read of a block.
+    #[test]
+    fn what_was_seen_is_what_readers_find() {
+        let (mut all, mut seen) = (0, 0);
+        for seed in 1..30 {
+            let records = records(seed, 6000);
+            let mut translator = Translator::new(Symbols::new(None));
+            // Soon there are more visits than can be told apart.
+            translator.visits.last = Visit::MOST - 7;
+            let mut writer = RecordingWriter::new(Vec::new());
+            let mut rng = Rng::new(seed);
+            let mut written = Vec::new();
+            for some in records.chunks(1 + rng.number() as usize % 500) {
+                translator.chunk(&some.concat(), false, &mut |translator| {
+                    written.extend(translator.batch.events());
+                    writer.push(&translator.batch, &translator.tables).unwrap();
+                    translator.taken();
+                    // Blocks end anywhere; now and then it is told late.
+                    if rng.number().is_multiple_of(8) {
+                        writer.end_block(&translator.tables).unwrap();
+                    }
+                    if !rng.number().is_multiple_of(4) {
+                        translator.begin_block(writer.block());
+                    }
+                });
+            }
+            let bytes = writer.finish(&translator.tables).unwrap();
+            let (mut reader, mut tables, mut events) = (SnagReader::new(&bytes[..]), Tables::new(), Events::new());
+            while reader.read_block(&mut tables, &mut events).unwrap() {}
+            assert_eq!(events.len(), written.len());
+            for (index, wanted) in written.iter().enumerate() {
+                let RecordedEvent { hint, seen: was_seen, .. } = *wanted;
+                let found = RecordedEvent::of(&events.get(index), &tables);
+                assert_eq!(RecordedEvent { hint, seen: was_seen, ..found }, *wanted, "event {index} of seed {seed}");
+                seen += was_seen as usize;
+            }
+            all += written.len();
+        }
+        assert!(seen > all / 10, "{seen} of {all}");
     }
 }

@@ -26,6 +26,49 @@ struct Cell {
     word: u64,
     /// One bit for each byte that is known, then [`Touched`], then [`FREED`].
     state: u32,
+    /// One bit for each byte of which a block of the recording tells that it is so, and when: see [`Visit`]. These bytes are known.
+    told: u32,
+}
+
+/// A thread while a block of the recording is filled, as it is noted with bytes that it has touched then.
+#[derive(Clone, Copy)]
+pub struct Visit {
+    /// Its number, and all other bits.
+    own: u32,
+    /// The first number of the block.
+    block: u32,
+}
+
+/// Where in [`Cell::told`] the number of a visit is. Below it are the bits of bytes, up to eight and seven more that are never set.
+const VISIT: u32 = 15;
+
+impl Visit {
+    /// Most visits that are told apart.
+    pub const MOST: u32 = u32::MAX >> VISIT;
+
+    /// The visit with this number, in a block in which it is not the first one unless it is `first`. There is no number 0.
+    pub fn numbered(number: u32, first: u32) -> Visit {
+        debug_assert!((1..=number).contains(&first) && number <= Visit::MOST);
+        Visit { own: !(u32::MAX << VISIT) | number << VISIT, block: first << VISIT }
+    }
+
+    /// Whether in this visit all these bytes were told. They may be bits beyond the eight: then they were not.
+    #[inline(always)]
+    fn has_told(self, told: u32, bytes: u32) -> bool {
+        (told ^ self.own) & (bytes | u32::MAX << VISIT) == 0
+    }
+
+    /// Which bytes were told in its block, by whomever.
+    #[inline(always)]
+    fn told(self, told: u32) -> u32 {
+        if told >= self.block { told & KNOWN } else { 0 }
+    }
+
+    /// These bytes were told, these now.
+    #[inline(always)]
+    fn telling(self, told: u32, bytes: u32) -> u32 {
+        self.own & u32::MAX << VISIT | self.told(told) | bytes
+    }
 }
 
 /// Some memory. The last cell is there only to be read, behind an access to the last bytes.
@@ -33,6 +76,34 @@ pub struct Region {
     cells: [Cell; WORDS + 1],
     /// Whether it is said which words were freed.
     knows_freed: bool,
+}
+
+/// Where a region is: it stays there as long as its shadow does. What is asked for once per access is found without a detour.
+#[derive(Clone, Copy)]
+pub struct Place(*mut Region);
+
+impl Place {
+    /// Of no region.
+    pub const NOWHERE: Place = Place(std::ptr::null_mut());
+
+    /// The region.
+    ///
+    /// # Safety
+    ///
+    /// There is one, its shadow is there, and nobody else has a reference into that.
+    #[inline(always)]
+    pub unsafe fn region<'a>(self) -> &'a mut Region {
+        // SAFETY: what the caller says.
+        unsafe { &mut *self.0 }
+    }
+
+    /// Has what is known about an address, if it is in this region, fetched into the processor's cache: it is the one thing here that is
+    /// as large as the memory of the program.
+    #[inline(always)]
+    pub fn fetch(self, address: u64) {
+        let cells = self.0.cast::<u8>().wrapping_add(std::mem::offset_of!(Region, cells)).cast::<Cell>();
+        prefetch(cells.wrapping_add((address % REGION / 8) as usize));
+    }
 }
 
 /// What accesses of one kind do to the memory they touch.
@@ -115,7 +186,7 @@ pub enum Foreign {
 /// The memory of the program, as far as it is known.
 pub struct Shadow {
     /// By index, which stays the same.
-    pub regions: Vec<Box<Region>>,
+    regions: Vec<Place>,
     found: HashMap<u64, u32, BuildWordHasher>,
     /// Number and index of regions.
     recent: Vec<(u64, u32)>,
@@ -131,26 +202,27 @@ impl Shadow {
     fn region(&mut self, number: u64) -> &mut Region {
         let (known, index) = self.recent[number as usize % RECENT];
         let index = if known == number { index } else { self.find(number) };
-        &mut self.regions[index as usize]
+        // SAFETY: it is there, and the shadow is ours alone.
+        unsafe { self.regions[index as usize].region() }
     }
 
     #[inline(never)]
     fn find(&mut self, number: u64) -> u32 {
         let regions = &mut self.regions;
         let index = *self.found.entry(number).or_insert_with(|| {
-            regions.push(Region::new());
+            regions.push(Place(Box::into_raw(Region::new())));
             regions.len() as u32 - 1
         });
         self.recent[number as usize % RECENT] = (number, index);
         index
     }
 
-    /// The region with this number (address / [`REGION`]), by its index, if something in it was touched; and whether it has yet
-    /// to be told which memory in it was freed.
-    pub fn touched_region(&mut self, number: u64) -> Option<(u32, bool)> {
+    /// Where the region with this number (address / [`REGION`]) is, if something in it was touched; and whether it has yet to be told
+    /// which memory in it was freed.
+    pub fn touched_region(&mut self, number: u64) -> Option<(Place, bool)> {
         let index = *self.found.get(&number)?;
-        let knew = std::mem::replace(&mut self.regions[index as usize].knows_freed, true);
-        Some((index, !knew))
+        let knew = std::mem::replace(&mut self.region(number).knows_freed, true);
+        Some((self.regions[index as usize], !knew))
     }
 
     /// A thread reads up to eight bytes and finds a value, which is known from now on.
@@ -196,11 +268,46 @@ impl Shadow {
         }
     }
 
+    /// Whether the block has told that the value is in these bytes; from now on it has.
+    pub fn tell(&mut self, visit: Visit, address: u64, size: u64, value: u64) -> bool {
+        let offset = (address % REGION) as usize;
+        if size.wrapping_sub(1) > 7 || offset as u64 + size > REGION || !self.found.contains_key(&(address / REGION)) {
+            return false;
+        }
+        let region = self.region(address / REGION);
+        let Span { bits, mask, shift } = span(offset, size);
+        let is_there = region.known(offset) >> shift & bits == bits && region.contents(offset) & mask == value;
+        let [low, high, ..] = &mut region.cells[offset / 8..] else { return false };
+        let before = visit.told(low.told) | visit.told(high.told) << 8;
+        let bits = bits << shift;
+        if !is_there {
+            (low.told, high.told) = (0, 0);
+            return false;
+        }
+        low.told = visit.telling(low.told, bits & KNOWN);
+        if bits > KNOWN {
+            high.told = visit.telling(high.told, bits >> 8);
+        }
+        before & bits == bits
+    }
+
+    /// Nothing was told.
+    pub fn forget_told(&mut self) {
+        for place in &self.regions {
+            // SAFETY: it is there, and the shadow is ours alone.
+            let region = unsafe { place.region() };
+            region.cells.iter_mut().for_each(|cell| cell.told = 0);
+        }
+    }
+
     /// These bytes are other memory now: nobody has touched it, and nothing is known.
     pub fn renew(&mut self, address: u64, size: u64) {
         self.forget(address, size);
         self.each_part(address, size, |region, from, last| {
-            region.cells[from / 8..=last / 8].iter_mut().for_each(|cell| cell.state &= KNOWN | FREED);
+            region.cells[from / 8..=last / 8].iter_mut().for_each(|cell| {
+                cell.state &= KNOWN | FREED;
+                cell.told = 0;
+            });
         });
     }
 
@@ -208,7 +315,10 @@ impl Shadow {
     pub fn set_freed(&mut self, address: u64, size: u64, freed: bool) {
         let mark = if freed { FREED } else { 0 };
         self.each_part(address, size, |region, from, last| {
-            region.cells[from / 8..=last / 8].iter_mut().for_each(|cell| cell.state = cell.state & !FREED | mark);
+            region.cells[from / 8..=last / 8].iter_mut().for_each(|cell| {
+                cell.state = cell.state & !FREED | mark;
+                cell.told = 0;
+            });
         });
     }
 
@@ -216,12 +326,16 @@ impl Shadow {
     pub fn forget(&mut self, address: u64, size: u64) {
         self.each_part(address, size, |region, from, last| {
             let (first, end) = (u8::MAX << (from % 8), u8::MAX >> (7 - last % 8));
-            if from / 8 == last / 8 {
-                region.cells[from / 8].state &= !((first & end) as u32);
-            } else {
-                region.cells[from / 8].state &= !(first as u32);
-                region.cells[from / 8 + 1..last / 8].iter_mut().for_each(|cell| cell.state &= !KNOWN);
-                region.cells[last / 8].state &= !(end as u32);
+            let cells = &mut region.cells[from / 8..=last / 8];
+            cells.iter_mut().for_each(|cell| cell.told = 0);
+            match cells {
+                [only] => only.state &= !((first & end) as u32),
+                [start, between @ .., end_cell] => {
+                    start.state &= !(first as u32);
+                    between.iter_mut().for_each(|cell| cell.state &= !KNOWN);
+                    end_cell.state &= !(end as u32);
+                }
+                [] => {}
             }
         });
     }
@@ -256,6 +370,13 @@ impl Shadow {
     }
 }
 
+impl Drop for Shadow {
+    fn drop(&mut self) {
+        // SAFETY: each was made as a box, and nobody asks for it any more.
+        self.regions.drain(..).for_each(|place| drop(unsafe { Box::from_raw(place.0) }));
+    }
+}
+
 /// Who has touched a word.
 #[inline(always)]
 fn touched(state: u32) -> Touched {
@@ -283,31 +404,28 @@ impl Region {
     }
 
     /// What [`Shadow::read`] and [`Shadow::write`] do to an access that is like nearly all others: inside one word of live memory
-    /// that the thread, or several, have touched before, and if it reads, it finds what is known. False if it is not: then
-    /// nothing was done. `own` is the mark of the thread.
+    /// that the thread, or several, have touched before, and if it reads, it finds what is known. `None` if it is not: then
+    /// nothing was done. Else whether the block has not told yet that the value is there. `own` is the mark of the thread.
     ///
     /// Reads and writes take the same way, as which of them comes next is hard to predict: a read writes what was there.
     #[inline(always)]
-    pub fn quick(&mut self, own: Own, shape: &Shape, address: u64, value: u64) -> bool {
+    pub fn quick(&mut self, own: Own, visit: Visit, shape: &Shape, address: u64, value: u64) -> Option<bool> {
         let cell = &mut self.cells[(address % REGION / 8) as usize];
         let low = (address % 8) as u32;
-        let Cell { word, state } = *cell;
-        let (bytes, wanted) = ((shape.bytes as u32) << low, (shape.wanted as u32) << low);
         // With bits in it that are not the value's if that is too large.
-        let change = (word >> (8 * low) & shape.bits) ^ value;
-        let settled = own.is_settled(state >> TOUCHED);
-        let inside = bytes <= KNOWN;
-        if settled & inside & (wanted & !state == 0) & (change <= shape.most) {
-            *cell = Cell { word: word ^ change << (8 * low), state: state | bytes };
-            return true;
+        let change = (cell.word >> (8 * low) & shape.bits) ^ value;
+        // Then it is inside, live and known, and nothing changes about who has touched it.
+        if visit.has_told(cell.told, (shape.bytes as u32) << low) & (change <= shape.most) {
+            cell.word ^= change << (8 * low);
+            return Some(change != 0);
         }
-        false
+        cell.quick_once(own, visit, shape, low, value)
     }
 
     /// The same for an access to bytes of which nothing is known, or not all, or that nobody has touched.
     #[cold]
     #[inline(never)]
-    pub fn quick_at_first(&mut self, own: Own, shape: &Shape, address: u64, value: u64) -> bool {
+    pub fn quick_at_first(&mut self, own: Own, visit: Visit, shape: &Shape, address: u64, value: u64) -> Option<bool> {
         let cell = &mut self.cells[(address % REGION / 8) as usize];
         let low = (address % 8) as u32;
         let (bytes, bits) = ((shape.bytes as u32) << low, shape.bits << (8 * low));
@@ -318,17 +436,12 @@ impl Region {
         let agrees = change & spread((cell.state & (shape.wanted as u32) << low) as u8) == 0;
         if fits & settled & agrees {
             let mark = if touched == 0 { own.0 << TOUCHED } else { 0 };
-            *cell = Cell { word: cell.word ^ change, state: cell.state | bytes | mark };
-            return true;
+            let unseen = (change != 0) | (bytes & !visit.told(cell.told) != 0);
+            let told = visit.telling(cell.told, bytes);
+            *cell = Cell { word: cell.word ^ change, state: cell.state | bytes | mark, told };
+            return Some(unseen);
         }
-        false
-    }
-
-    /// Has what is known about an address fetched into the processor's cache: it is the one thing here that is as large as
-    /// the memory of the program.
-    #[inline(always)]
-    pub fn fetch(&self, address: u64) {
-        prefetch(&self.cells[(address % REGION / 8) as usize]);
+        None
     }
 
     /// Whether an access of the thread changes nothing about who has touched what.
@@ -379,12 +492,39 @@ impl Region {
     fn set(&mut self, offset: usize, mask: u64, value: u64, known: u32) {
         let (index, shift) = (offset / 8, 8 * (offset % 8) as u32);
         let [low, high, ..] = &mut self.cells[index..] else { return };
-        low.word = low.word & !(mask << shift) | value << shift;
+        low.change(mask << shift, value << shift);
         low.state |= known & KNOWN;
         if known > KNOWN {
-            let (mask, value) = (mask >> 1 >> (63 - shift), value >> 1 >> (63 - shift));
-            high.word = high.word & !mask | value;
+            high.change(mask >> 1 >> (63 - shift), value >> 1 >> (63 - shift));
             high.state |= known >> 8;
+        }
+    }
+}
+
+impl Cell {
+    /// What [`Region::quick`] does once a visit.
+    #[cold]
+    #[inline(never)]
+    fn quick_once(&mut self, own: Own, visit: Visit, shape: &Shape, low: u32, value: u64) -> Option<bool> {
+        let Cell { word, state, told } = *self;
+        let (bytes, wanted) = ((shape.bytes as u32) << low, (shape.wanted as u32) << low);
+        let change = (word >> (8 * low) & shape.bits) ^ value;
+        let settled = own.is_settled(state >> TOUCHED);
+        let inside = bytes <= KNOWN;
+        if settled & inside & (wanted & !state == 0) & (change <= shape.most) {
+            let unseen = (change != 0) | (bytes & !visit.told(told) != 0);
+            let told = visit.telling(told, bytes);
+            *self = Cell { word: word ^ change << (8 * low), state: state | bytes, told };
+            return Some(unseen);
+        }
+        None
+    }
+
+    /// Sets some bits. What was told is not so any more.
+    fn change(&mut self, mask: u64, bits: u64) {
+        let word = self.word & !mask | bits;
+        if self.word != word {
+            (self.word, self.told) = (word, 0);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Numbers and texts in payloads: LEB128 of at most 64 bits, and texts with their length before them.
+//! Numbers and texts in payloads: LEB128 of at most 64 bits or with their length before them, and texts with theirs.
 
 /// The longest text.
 pub(super) const LONGEST_TEXT: usize = 4 << 20;
@@ -56,6 +56,29 @@ impl<'a> Input<'a> {
             }
         }
         Err("a number has more than 64 bits".to_owned())
+    }
+
+    /// A number of which the first byte says how many bytes it has: as many as the position of its lowest one. What is above that is the
+    /// number. If there is no one in it, it is the next eight bytes.
+    #[inline]
+    pub(super) fn prefixed(&mut self) -> Result<u64, String> {
+        let &first = self.0.first().ok_or(SHORT)?;
+        if first == 0 {
+            self.byte()?;
+            let bytes = self.bytes(8)?;
+            return Ok(u64::from_le_bytes(bytes.try_into().expect("eight bytes")));
+        }
+        let length = 1 + first.trailing_zeros() as usize;
+        let word = match self.0.first_chunk() {
+            Some(word) => u64::from_le_bytes(*word),
+            None => {
+                let mut word = [0; 8];
+                word[..self.0.len()].copy_from_slice(self.0);
+                u64::from_le_bytes(word)
+            }
+        };
+        self.bytes(length)?;
+        Ok(word << (64 - 8 * length) >> (64 - 7 * length))
     }
 
     pub(super) fn id(&mut self, what: &str, known: usize) -> Result<u32, String> {

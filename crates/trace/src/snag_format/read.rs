@@ -181,8 +181,16 @@ impl<R: Read> SnagReader<R> {
         let bytes = self.stored.fill(&mut self.input, BLOCK_HEADER).map_err(|e| Self::unreadable(offset, e))?;
         let Ok(bytes) = bytes.try_into() else { return Ok(Err(CutOff)) };
         let header = BlockHeader::decode(bytes).or_else(|message| Self::error(offset, message))?;
-        if self.version == 1 && (header.kind == Kind::Recorded || header.packing == Packing::Zstd) {
-            return Self::error(offset, "a block that files of version 1 do not have");
+        match (self.version, header.kind, header.packing) {
+            (1, Kind::Recorded, _) | (1, _, Packing::Zstd) => {
+                return Self::error(offset, "a block that files of version 1 do not have");
+            }
+            (2, Kind::Recorded, _) => {
+                let message =
+                    "recorded by an earlier snag, whose recordings (version 2) are not read any more: record again";
+                return Self::error(offset, message);
+            }
+            _ => {}
         }
         Ok(Ok(header))
     }

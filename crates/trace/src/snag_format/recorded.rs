@@ -3,7 +3,8 @@
 //! Memory is given as address ranges, so that whoever records need not keep a table of all addresses of the program; the
 //! reader gives variables their numbers. Each event is guessed from the ones before it in the block ([`guess`]): where
 //! in the program it is, which address it touches, which value is there. What was guessed right costs a part of a byte.
-//! Guessing starts anew with each block, so blocks decode on their own.
+//! Guessing starts anew with each block, so blocks decode on their own. That a value was seen before in the same bytes is no guess: whoever
+//! records knows what is in memory, and readers find out ([`memory`]).
 //!
 //! ```text
 //! payload  = 13 lengths, then as many streams of bytes, in this order:
@@ -11,8 +12,8 @@
 //!              bits 0-1  site: 0 as guessed, 1 from `sites`, 2 the next of `declared`
 //!              bits 2-3  address: 0 as last time here plus the stride, 1 the thread's last address plus the offset here,
 //!                        2 last time here plus a difference, 3 the thread's last address plus a difference
-//!              bits 4-5  value, of an access or branch: 0 what was last seen in these bytes, 1 as guessed from this site, 2 from
-//!                        `values`, 3 not known; 0 for other events
+//!              bits 4-5  value, of an access or branch: 0 what events of this block have last seen in these one to eight bytes (what none
+//!                        has seen is 0), 1 as guessed from this site, 2 from `values`, 3 not known; 0 for other events
 //!              bit 6     size and aux are in `shapes`, not those of the site
 //!              bit 7     there is a byte in `more`
 //! more       bit 0: the value is in `values8` whatever the size; bit 1: an rmw whose value written is in `written`
@@ -28,8 +29,8 @@
 //!            one at this site, signed; instead of an address
 //! ```
 //!
-//! Numbers are LEB128, signed ones zigzag. The target of an event about a variable that is a name is the number of that
-//! name. A range has at least one byte; size 0 means that the target is no range.
+//! Numbers are LEB128, in `sites` and `addresses` with their length before them; signed ones are zigzag. The target of an event about a
+//! variable that is a name is the number of that name. A range has at least one byte; size 0 means that the target is no range.
 
 mod accesses;
 mod batch;
@@ -37,6 +38,7 @@ mod decode;
 mod encode;
 mod filling;
 mod guess;
+mod memory;
 
 pub(super) use batch::Taken;
 pub use batch::{Batch, Spot, SpotId};
@@ -70,6 +72,9 @@ pub struct RecordedEvent {
     pub hint: u16,
     /// What is done.
     pub op: Op,
+    /// Events before it in the same block say that its value is in its bytes, which are at most eight: so it is not told. Not part
+    /// of the event.
+    pub seen: bool,
 }
 
 impl RecordedEvent {
@@ -81,7 +86,7 @@ impl RecordedEvent {
             Some(Variable::Named(name)) => (name as u64, 0),
             Some(Variable::Range { address, size }) => (address, size),
         };
-        RecordedEvent { address, size, value, written, location, thread, aux, hint: 0, op }
+        RecordedEvent { address, size, value, written, location, thread, aux, hint: 0, op, seen: false }
     }
 }
 

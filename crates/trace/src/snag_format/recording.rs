@@ -89,6 +89,11 @@ impl<W: Write + Send + 'static> RecordingWriter<W> {
         Ok(())
     }
 
+    /// The number of the block that events come into: see [`Batch::in_block`].
+    pub fn block(&self) -> u64 {
+        self.encoder.block()
+    }
+
     /// Events that were handed to the writer, in whole blocks.
     pub fn handed_over(&self) -> u64 {
         self.count

@@ -47,6 +47,8 @@ pub(super) struct Access {
     pub(super) address: u64,
     pub(super) value: u64,
     pub(super) spot: SpotId,
+    /// Whether the value has to be told: see [`RecordedEvent::seen`].
+    pub(super) unseen: bool,
 }
 
 impl Access {
@@ -75,6 +77,8 @@ pub struct Batch {
     runs: Vec<Run>,
     /// Events for which there is an access at [`SpotId::OTHER`].
     pub(super) others: Vec<RecordedEvent>,
+    /// See [`Batch::in_block`].
+    pub(super) block: u64,
 }
 
 /// How far a batch has been taken.
@@ -97,6 +101,7 @@ impl Default for Batch {
             accesses: Vec::new(),
             runs: Vec::new(),
             others: Vec::new(),
+            block: 0,
         }
     }
 }
@@ -122,11 +127,18 @@ impl Batch {
         })
     }
 
-    /// Adds an access; the value has no more bytes than the spot.
+    /// Of events that come, what was seen was seen in the block with this number; before anything is said, in the first one, which
+    /// is number 0. If they get into another one, their values are told.
+    pub fn in_block(&mut self, number: u64) {
+        debug_assert!(self.is_empty());
+        self.block = number;
+    }
+
+    /// Adds an access; the value has no more bytes than the spot. Whether it was seen: see [`RecordedEvent::seen`].
     #[inline(always)]
-    pub fn access(&mut self, spot: SpotId, thread: ThreadId, address: u64, value: u64) {
+    pub fn access(&mut self, spot: SpotId, thread: ThreadId, address: u64, value: u64, seen: bool) {
         self.runs(thread);
-        self.accesses.push(Access { address, value, spot });
+        self.accesses.push(Access { address, value, spot, unseen: !seen });
     }
 
     /// What comes is done by this thread.
@@ -137,23 +149,23 @@ impl Batch {
         }
     }
 
-    /// Adds the accesses of a thread (spot, address, value) that things are, up to the first that is none, at most so many; how
-    /// many they were.
+    /// Adds the accesses of a thread (spot, address, value, whether that was not seen) that things are, up to the first that is
+    /// none, at most so many; how many they were.
     #[inline(always)]
     pub fn accesses<T>(
         &mut self,
         thread: ThreadId,
         most: usize,
         things: impl Iterator<Item = T>,
-        mut access: impl FnMut(T) -> Option<(SpotId, u64, u64)>,
+        mut access: impl FnMut(T) -> Option<(SpotId, u64, u64, bool)>,
     ) -> usize {
         self.runs(thread);
         self.accesses.reserve(most);
         let before = self.accesses.len();
         let mut added = 0;
         for (room, thing) in self.accesses.spare_capacity_mut()[..most].iter_mut().zip(things) {
-            let Some((spot, address, value)) = access(thing) else { break };
-            room.write(Access { address, value, spot });
+            let Some((spot, address, value, unseen)) = access(thing) else { break };
+            room.write(Access { address, value, spot, unseen });
             added += 1;
         }
         // SAFETY: there is room for them, and they were written.
@@ -171,10 +183,10 @@ impl Batch {
         match value.filter(|value| plain && fits(value) && event.written.is_none()) {
             Some(value) => {
                 let spot = self.spot(Spot { op, size: size as u8, aux, hint, location });
-                self.access(spot, thread, address, value);
+                self.access(spot, thread, address, value, event.seen);
             }
             None => {
-                self.access(SpotId::OTHER, thread, 0, 0);
+                self.access(SpotId::OTHER, thread, 0, 0, false);
                 self.others.push(event);
             }
         }
@@ -209,7 +221,8 @@ impl Batch {
         }
         let Spot { op, size, aux, hint, location } = self.spots[access.spot.index()];
         let (size, value) = (size as u64, Some(access.value as i64));
-        RecordedEvent { address: access.address, size, value, written: None, location, thread, aux, hint, op }
+        let (address, seen) = (access.address, !access.unseen);
+        RecordedEvent { address, size, value, written: None, location, thread, aux, hint, op, seen }
     }
 
     /// Takes all events out.

@@ -1,6 +1,7 @@
 //! Reading a block of recorded events.
 
 use super::guess::Guess;
+use super::memory::Memory;
 use super::{STREAMS, code, stream, value_class};
 use crate::events::{Event, Events};
 use crate::ids::{LocId, ThreadId};
@@ -23,6 +24,7 @@ struct Site {
 /// Reads the events of a block, some at a time.
 pub(in crate::snag_format) struct Decoder {
     guess: Box<Guess>,
+    memory: Memory,
     sites: Vec<Site>,
     /// Location of the site declared last.
     location: u32,
@@ -52,8 +54,8 @@ impl Decoder {
         if lengths[stream::CONTROL] != count {
             return Err(format!("{} control bytes for {count} events", lengths[stream::CONTROL]));
         }
-        let (guess, sites) = (Guess::new(), Vec::new());
-        Ok(Decoder { guess, sites, location: 0, streams, left: count, run: (ThreadId(0), 0) })
+        let (guess, memory, sites) = (Guess::new(), Memory::new(), Vec::new());
+        Ok(Decoder { guess, memory, sites, location: 0, streams, left: count, run: (ThreadId(0), 0) })
     }
 
     /// Events that have not been read.
@@ -70,9 +72,9 @@ impl Decoder {
         tables: &mut Tables,
         events: &mut Events,
     ) -> Result<(), String> {
-        let Decoder { guess, sites, location, streams, left, run } = self;
+        let Decoder { guess, memory, sites, location, streams, left, run } = self;
         let inputs = streams.each_ref().map(|stream| Input(&payload[stream.clone()]));
-        let mut block = Block { guess, streams: inputs, sites, location };
+        let mut block = Block { guess, memory, streams: inputs, sites, location };
         let mut more = most.min(*left);
         while more > 0 {
             if run.1 == 0 {
@@ -101,6 +103,7 @@ const LONG: &str = "an events block is too short for its streams";
 /// A [`Decoder`] that reads.
 struct Block<'a> {
     guess: &'a mut Guess,
+    memory: &'a mut Memory,
     streams: [Input<'a>; STREAMS],
     sites: &'a mut Vec<Site>,
     location: &'a mut u32,
@@ -167,7 +170,7 @@ impl Block<'_> {
         let number = match site_code {
             0 => *self.guess.next(thread),
             code::SITE_GIVEN => {
-                let given = self.streams[stream::SITES].number()?;
+                let given = self.streams[stream::SITES].prefixed()?;
                 u16::try_from(given).map_err(|_| format!("site {given} was not declared"))?
             }
             code::SITE_DECLARED => {
@@ -210,7 +213,7 @@ impl Block<'_> {
             code::NEAR_THREAD => walk.wrapping_add(place.offset),
             how => {
                 let from = if how == code::FROM_SITE { place.last } else { walk };
-                from.wrapping_add(unzigzag(self.streams[stream::ADDRESSES].number()?) as u64)
+                from.wrapping_add(unzigzag(self.streams[stream::ADDRESSES].prefixed()?) as u64)
             }
         };
         self.guess.place(thread, site).was(address, walk);
@@ -237,22 +240,24 @@ impl Block<'_> {
             (class, bytes) = (3, 8);
         }
         if how != code::VALUE_UNKNOWN {
-            let walk = *self.guess.walk(thread);
-            let expected = self.guess.place(thread, number).expected_value(site.op == Op::Write, &walk);
+            let read = self.guess.walk(thread).read;
+            let growth = self.guess.growth(thread, number);
             let value = match how {
-                0 => self.guess.contents(address, site.size),
-                code::VALUE_OF_SITE => expected,
+                0 => self.memory.contents(address, site.size),
+                code::VALUE_OF_SITE => growth.expected(site.op == Op::Write, read),
                 _ => {
                     let mut wide = [0; 8];
                     wide[..bytes].copy_from_slice(self.streams[stream::VALUES + class].bytes(bytes)?);
                     u64::from_le_bytes(wide)
                 }
             };
-            self.guess.place(thread, number).value_was(value);
-            if site.op.reads() {
-                self.guess.walk(thread).has_read(value);
+            if how != 0 {
+                growth.was(value);
+                self.memory.remember(address, site.size, value);
             }
-            self.guess.remember(address, site.size, value);
+            if site.op.reads() {
+                self.guess.walk(thread).read = value;
+            }
             event.value = Some(value as i64);
         }
         if more & code::WRITTEN != 0 {
@@ -263,7 +268,7 @@ impl Block<'_> {
             let written = event.value.unwrap_or(0).wrapping_add(more);
             event.written = Some(written);
             if event.value.is_some() {
-                self.guess.remember(address, site.size, written as u64);
+                self.memory.remember(address, site.size, written as u64);
             }
         }
         Ok(())

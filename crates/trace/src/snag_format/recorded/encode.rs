@@ -54,6 +54,8 @@ pub(in crate::snag_format) struct Encoder {
     location: LocId,
     /// Thread of the last events, and how many they are.
     pub(super) run: (ThreadId, u64),
+    /// Number of the block.
+    block: u64,
 }
 
 impl Encoder {
@@ -67,7 +69,13 @@ impl Encoder {
             sites: Vec::new(),
             location: LocId::NONE,
             run: (ThreadId(0), 0),
+            block: 0,
         }
+    }
+
+    /// Number of the block that is being filled.
+    pub(in crate::snag_format) fn block(&self) -> u64 {
+        self.block
     }
 
     /// Events of the block so far.
@@ -79,6 +87,7 @@ impl Encoder {
     pub(in crate::snag_format) fn push(&mut self, batch: &Batch, taken: &mut Taken, most: usize) -> bool {
         let most = most.min(RECORDED_EVENTS);
         self.expect(batch);
+        let trusted = batch.block == self.block;
         while taken.accesses < batch.len() && self.len() < most {
             let (thread, end) = batch.run(taken);
             if thread != self.run.0 {
@@ -86,7 +95,7 @@ impl Encoder {
                 self.run.0 = thread;
             }
             let end = end.min(taken.accesses + most - self.len());
-            let done = self.accesses(&batch.accesses[taken.accesses..end]);
+            let done = self.accesses(&batch.accesses[taken.accesses..end], trusted);
             self.run.1 += done as u64;
             taken.accesses += done;
             if taken.accesses == end {
@@ -96,7 +105,9 @@ impl Encoder {
                 return true;
             }
             let access = &batch.accesses[taken.accesses];
-            let site = self.event(&batch.event_of(access, thread, taken.others));
+            let mut event = batch.event_of(access, thread, taken.others);
+            event.seen &= trusted;
+            let site = self.event(&event);
             match access.is_other() {
                 true => taken.others += 1,
                 false => self.is_site(access, batch, site),
@@ -129,6 +140,7 @@ impl Encoder {
         self.state.keys.fill((0, 0));
         self.state.streams.iter_mut().for_each(Stream::clear);
         self.location = LocId::NONE;
+        self.block += 1;
         parts
     }
 
@@ -180,7 +192,7 @@ impl Encoder {
             *self.state.guess.next(thread) = site;
         } else if std::mem::replace(self.state.guess.next(thread), site) != site {
             control |= code::SITE_GIVEN;
-            streams[stream::SITES].put(site as u64);
+            streams[stream::SITES].put_prefixed(site as u64);
         }
         self.state.guess.arrive(thread, site);
         let shape = &mut self.sites[site as usize];
@@ -222,7 +234,7 @@ impl Encoder {
             return code::NEAR_THREAD;
         }
         let (from_site, from_thread) = (zigzag(from_site as i64), zigzag(from_thread as i64));
-        self.state.streams[stream::ADDRESSES].put(from_site.min(from_thread));
+        self.state.streams[stream::ADDRESSES].put_prefixed(from_site.min(from_thread));
         if from_site <= from_thread { code::FROM_SITE } else { code::FROM_THREAD }
     }
 
@@ -235,18 +247,14 @@ impl Encoder {
         }
         let Some(value) = event.value else { return code::VALUE_UNKNOWN };
         let value = value as u64;
-        let walk = *self.state.guess.walk(thread);
-        let place = self.state.guess.place(thread, site);
-        let expected = place.expected_value(event.op == Op::Write, &walk);
-        place.value_was(value);
-        if event.op.reads() {
-            self.state.guess.walk(thread).has_read(value);
-        }
-        let left = event.written.filter(|_| event.op == Op::Rmw).map_or(value, |written| written as u64);
-        let contents = self.state.guess.words.exchange(event.address, event.size, left);
-        if contents == value {
+        let walk = self.state.guess.walk(thread);
+        let read = if event.op.reads() { std::mem::replace(&mut walk.read, value) } else { walk.read };
+        if event.seen {
             return 0;
         }
+        let growth = self.state.guess.growth(thread, site);
+        let expected = growth.expected(event.op == Op::Write, read);
+        growth.was(value);
         if expected == value {
             return code::VALUE_OF_SITE;
         }

@@ -54,14 +54,19 @@ impl Stream {
         self.put_byte(number as u8);
     }
 
-    /// Puts a number without going through its bytes one by one.
+    /// Puts a number as [`Input::prefixed`] reads it, which takes a few instructions.
+    ///
+    /// [`Input::prefixed`]: crate::snag_format::numbers::Input::prefixed
     #[inline(always)]
-    pub(super) fn put_short(&mut self, number: u64) {
-        if number >> SHORT != 0 {
-            return self.put(number);
+    pub(super) fn put_prefixed(&mut self, number: u64) {
+        if number >> 56 != 0 {
+            self.put_byte(0);
+            return self.put_word(number, 8);
         }
-        let (word, length) = short(number);
-        self.put_word(word, length);
+        let highest = 63 - (number | 1).leading_zeros();
+        // A seventh of it, for numbers below 56.
+        let more = (highest * 37) >> 8;
+        self.put_word((number << 1 | 1) << more, more as usize + 1);
     }
 
     /// Puts the first `count` of some bytes, at most [`ROOM`].
@@ -73,39 +78,32 @@ impl Stream {
     }
 }
 
-/// Bits of the numbers that take at most a word.
-const SHORT: u32 = 56;
-
-/// A short number as LEB128: seven bits to each byte, and the highest bit of all but the last one. Also how many bytes.
-#[inline(always)]
-fn short(number: u64) -> (u64, usize) {
-    let halves = number & 0x0fff_ffff | (number & 0xff_ffff_f000_0000) << 4;
-    let quarters = halves & 0x3fff_0000_3fff | (halves & 0x0fff_c000_0fff_c000) << 2;
-    let eighths = quarters & 0x007f_007f_007f_007f | (quarters & 0x3f80_3f80_3f80_3f80) << 1;
-    let highest = 63 - (number | 1).leading_zeros();
-    // A seventh of it, for numbers below 56.
-    let more = (highest * 37) >> 8;
-    (eighths | 0x8080_8080_8080_8080 & !(u64::MAX << (8 * more)), more as usize + 1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::snag_format::numbers::Input;
 
     #[test]
-    fn numbers_are_put_alike_in_both_ways() {
+    fn numbers_are_read_as_they_were_put() {
         // SAFETY: numbers.
         let mut stream: Box<Stream> = unsafe { super::super::zeroed() };
         for bit in 0..64 {
             for number in [1u64 << bit, (1 << bit) - 1, 3 << bit >> 1, u64::MAX >> bit, 0x1234_5678_9abc_def0 >> bit] {
-                let mut expected = Vec::new();
-                crate::snag_format::numbers::put(&mut expected, number);
                 stream.clear();
-                stream.put_short(number);
-                assert_eq!(stream.bytes(), expected, "{number:#x}");
+                stream.put_prefixed(number);
+                assert_eq!(stream.len(), if number >> 56 != 0 { 9 } else { (number | 1).ilog2() as usize / 7 + 1 });
+                // Whatever follows, and nothing.
+                for more in [0, 20] {
+                    let bytes = [stream.bytes(), &vec![0xff; more]].concat();
+                    let mut input = Input(&bytes);
+                    assert_eq!((input.prefixed(), input.0.len()), (Ok(number), more), "{number:#x}");
+                }
+                for cut in 0..stream.len() {
+                    assert!(Input(&stream.bytes()[..cut]).prefixed().is_err(), "{number:#x} cut at {cut}");
+                }
                 stream.clear();
                 stream.put(number);
-                assert_eq!(stream.bytes(), expected, "{number:#x}");
+                assert_eq!(Input(stream.bytes()).number(), Ok(number), "{number:#x}");
             }
         }
     }

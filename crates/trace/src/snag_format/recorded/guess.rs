@@ -10,8 +10,6 @@ use std::hint::select_unpredictable;
 const NEXT: usize = 1 << 14;
 /// What is known about a site and a thread.
 const PLACES: usize = 1 << 12;
-/// Words of memory whose contents are remembered.
-const WORDS: usize = 1 << 15;
 /// Threads.
 const WALKS: usize = 1 << 8;
 
@@ -19,7 +17,7 @@ fn slot(key: u64, bits: u32) -> usize {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)) as usize
 }
 
-/// What a thread does at a site.
+/// Where a thread was at a site.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Place {
     /// Address or target of the last time.
@@ -28,7 +26,12 @@ pub(super) struct Place {
     pub(super) stride: u64,
     /// How far it was from what the thread touched before.
     pub(super) offset: u64,
-    /// Value of the last time, and how much more than the one before it was.
+}
+
+/// What a thread found or left at a site.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Growth {
+    /// The last value that had to be told, and how much more than the one before it was.
     value: u64,
     growth: u64,
 }
@@ -36,13 +39,12 @@ pub(super) struct Place {
 /// Where a thread is.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Walk {
-    /// The last two sites.
-    site: u16,
-    before: u16,
+    /// The last two sites, the last one above.
+    sites: u32,
     /// What it touched last.
     pub(super) address: u64,
     /// What it read last.
-    read: u64,
+    pub(super) read: u64,
 }
 
 /// Which site follows two sites.
@@ -51,14 +53,14 @@ pub(super) struct Next([u16; NEXT]);
 /// What is known about a site and a thread.
 pub(super) struct Places([Place; PLACES]);
 
-/// Contents of memory: eight bytes each, by the number of the word (address / 8).
-pub(super) struct Words([u64; WORDS]);
+/// The same for values.
+pub(super) struct Growths([Growth; PLACES]);
 
 /// All tables.
 pub(super) struct Guess {
     pub(super) next: Next,
     pub(super) places: Places,
-    pub(super) words: Words,
+    pub(super) growths: Growths,
     walks: [Walk; WALKS],
 }
 
@@ -72,7 +74,7 @@ impl Guess {
     pub(super) fn reset(&mut self) {
         self.next.0.fill(0);
         self.places.0.fill(Place::default());
-        self.words.0.fill(0);
+        self.growths.0.fill(Growth::default());
         self.walks.fill(Walk::default());
     }
 
@@ -99,19 +101,9 @@ impl Guess {
         self.places.at(thread, site)
     }
 
-    /// What was last seen in up to eight bytes of memory.
     #[inline(always)]
-    pub(super) fn contents(&self, address: u64, size: u64) -> u64 {
-        let shift = 8 * (address % 8) as u32;
-        let low = self.words.0[word(address / 8)];
-        let high = self.words.0[word(address / 8 + 1)];
-        (low >> shift | above(high, shift)) & mask(size)
-    }
-
-    /// This is in these bytes now.
-    #[inline(always)]
-    pub(super) fn remember(&mut self, address: u64, size: u64, value: u64) {
-        self.words.exchange(address, size, value);
+    pub(super) fn growth(&mut self, thread: u32, site: u16) -> &mut Growth {
+        self.growths.at(thread, site)
     }
 }
 
@@ -119,96 +111,29 @@ impl Next {
     /// The site at which a thread is expected that has come so far.
     #[inline(always)]
     pub(super) fn after(&mut self, walk: &Walk) -> &mut u16 {
-        &mut self.0[slot((walk.site as u64) << 16 | walk.before as u64, NEXT.trailing_zeros())]
+        let sites = walk.sites as usize;
+        &mut self.0[(sites >> 16 << 3 ^ sites) % NEXT]
     }
 }
 
 impl Places {
     #[inline(always)]
     pub(super) fn at(&mut self, thread: u32, site: u16) -> &mut Place {
-        self.in_slot(Places::slot(thread, site))
+        &mut self.0[place(thread, site)]
     }
+}
 
-    /// Where in the table the place is.
+impl Growths {
     #[inline(always)]
-    pub(super) fn slot(thread: u32, site: u16) -> u16 {
-        slot((thread as u64) << 16 | site as u64, PLACES.trailing_zeros()) as u16
-    }
-
-    #[inline(always)]
-    pub(super) fn in_slot(&mut self, slot: u16) -> &mut Place {
-        &mut self.0[slot as usize % PLACES]
+    pub(super) fn at(&mut self, thread: u32, site: u16) -> &mut Growth {
+        &mut self.0[place(thread, site)]
     }
 }
 
-impl Words {
-    /// This is in these bytes now; what was last seen in them.
-    #[inline(always)]
-    pub(super) fn exchange(&mut self, address: u64, size: u64, value: u64) -> u64 {
-        let (shift, mask) = (8 * (address % 8) as u32, mask(size));
-        let value = value & mask;
-        let low = &mut self.0[word(address / 8)];
-        let mut contents = *low >> shift;
-        *low = *low & !(mask << shift) | value << shift;
-        if address % 8 + bytes(size) > 8 {
-            let high = &mut self.0[word(address / 8 + 1)];
-            contents |= above(*high, shift);
-            *high = *high & !(mask >> (64 - shift)) | value >> (64 - shift);
-        }
-        contents & mask
-    }
-}
-
-impl Words {
-    /// The same for a size from one to eight, with its [`mask`].
-    #[inline(always)]
-    pub(super) fn exchange_few(&mut self, address: u64, size: u8, mask: u64, value: u64) -> u64 {
-        let low = (address % 8) as u32;
-        if low + size as u32 > 8 {
-            return self.exchange(address, size as u64, value);
-        }
-        let shift = 8 * low;
-        let word = &mut self.0[word(address / 8)];
-        let contents = *word >> shift & mask;
-        *word ^= (contents ^ value & mask) << shift;
-        contents
-    }
-}
-
-/// The bits that lie above a word that is shifted down.
+/// Where in the tables a thread at a site is: sites that are near each other stay so.
 #[inline(always)]
-fn above(next: u64, shift: u32) -> u64 {
-    // Nothing if it is not shifted.
-    next << 1 << (63 - shift)
-}
-
-/// The bytes of an access; what has no size is taken for eight.
-#[inline(always)]
-fn bytes(size: u64) -> u64 {
-    if size == 0 { 8 } else { size.min(8) }
-}
-
-/// The bits of an access.
-#[inline(always)]
-pub(super) fn mask(size: u64) -> u64 {
-    MASKS[size.min(9) as usize]
-}
-
-/// Bits by size; what has no size or a great one is taken for eight bytes.
-const MASKS: [u64; 16] = {
-    let mut masks = [u64::MAX; 16];
-    let mut size = 1;
-    while size < 8 {
-        masks[size] = (1 << (8 * size)) - 1;
-        size += 1;
-    }
-    masks
-};
-
-/// Words that are near each other stay so; what is far away is mixed in.
-#[inline(always)]
-fn word(number: u64) -> usize {
-    (number ^ number >> 15 ^ number >> 29) as usize % WORDS
+fn place(thread: u32, site: u16) -> usize {
+    (slot(thread as u64, PLACES.trailing_zeros()) ^ site as usize) % PLACES
 }
 
 impl Place {
@@ -219,15 +144,17 @@ impl Place {
         self.offset = address.wrapping_sub(walk);
         self.last = address;
     }
+}
 
-    /// The value to expect: of a write what the thread read last, else as it grew before.
+impl Growth {
+    /// The value to expect: of a write what the thread has read last, else as it grew before.
     #[inline(always)]
-    pub(super) fn expected_value(&self, writes: bool, walk: &Walk) -> u64 {
-        select_unpredictable(writes & (self.growth != 1), walk.read, self.value.wrapping_add(self.growth))
+    pub(super) fn expected(&self, writes: bool, read: u64) -> u64 {
+        select_unpredictable(writes & (self.growth != 1), read, self.value.wrapping_add(self.growth))
     }
 
     #[inline(always)]
-    pub(super) fn value_was(&mut self, value: u64) {
+    pub(super) fn was(&mut self, value: u64) {
         self.growth = value.wrapping_sub(self.value);
         self.value = value;
     }
@@ -236,17 +163,6 @@ impl Place {
 impl Walk {
     #[inline(always)]
     pub(super) fn arrive(&mut self, site: u16) {
-        self.before = self.site;
-        self.site = site;
-    }
-
-    #[inline(always)]
-    pub(super) fn has_read_if(&mut self, reads: bool, value: u64) {
-        self.read = select_unpredictable(reads, value, self.read);
-    }
-
-    #[inline(always)]
-    pub(super) fn has_read(&mut self, value: u64) {
-        self.read = value;
+        self.sites = self.sites >> 16 | (site as u32) << 16;
     }
 }

@@ -50,9 +50,24 @@ fn events(seed: u64, count: usize) -> Vec<RecordedEvent> {
             },
             hint: random(3) as u16,
             op,
+            seen: false,
         });
     }
     all
+}
+
+/// Says of events of a block which values were seen before.
+fn look(events: &mut [RecordedEvent]) {
+    let mut bytes = std::collections::HashMap::new();
+    for event in events.iter_mut().filter(|event| event.op.has_variable() && (1..=8).contains(&event.size)) {
+        let Some(value) = event.value else { continue };
+        let byte = |at: u64| (*bytes.get(&(event.address + at)).unwrap_or(&0) as u64) << (8 * at);
+        event.seen = (0..event.size).map(byte).sum::<u64>() == value as u64;
+        let left = event.written.unwrap_or(value);
+        (0..event.size).for_each(|at| {
+            bytes.insert(event.address + at, (left >> (8 * at)) as u8);
+        });
+    }
 }
 
 fn tables() -> Tables {
@@ -72,6 +87,7 @@ fn encode(events: &[RecordedEvent], payload: &mut Vec<u8>) {
 
 fn push(encoder: &mut Encoder, events: &[RecordedEvent]) {
     let mut batch = Batch::default();
+    batch.in_block(encoder.block());
     events.iter().for_each(|event| batch.event(*event));
     assert!(batch.events().eq(events.iter().copied()));
     let mut taken = Taken::default();
@@ -106,10 +122,13 @@ fn events_of_all_kinds_come_back() {
     let mut encoder = Encoder::new();
     for seed in 1..60 {
         let count = [1, 2, 50, 3000][seed as usize % 4];
-        let events = events(seed, count);
-        let mut payload = Vec::new();
+        let mut events = events(seed, count);
+        let (mut payload, mut unlooked) = (Vec::new(), Vec::new());
+        encode(&events, &mut unlooked);
+        look(&mut events);
         push(&mut encoder, &events);
         encoder.finish(&mut payload);
+        assert!(count < 3000 || payload.len() < unlooked.len(), "what was seen is not told");
         let (mut tables, mut back) = (tables(), Events::new());
         decode(&payload, count, &mut tables, &mut back).unwrap();
         assert_eq!(back.len(), count);
@@ -171,7 +190,18 @@ fn loops_take_less_than_a_byte_an_event_even_uncompressed_but_for_values() {
             let thread = ThreadId((i / 2500) as u32);
             let value = Some(i as i64);
             let location = LocId(1);
-            all.push(RecordedEvent { address, size: 4, value, written: None, location, thread, aux: 0, hint, op });
+            all.push(RecordedEvent {
+                address,
+                size: 4,
+                value,
+                written: None,
+                location,
+                thread,
+                aux: 0,
+                hint,
+                op,
+                seen: false,
+            });
         }
     }
     let mut payload = Vec::new();
@@ -193,6 +223,7 @@ fn a_block_ends_when_it_is_full_or_no_site_has_a_number_left() {
         aux: 0,
         hint: 0,
         op: Op::Write,
+        seen: false,
     };
     let mut batch = Batch::default();
     (0..SITES).for_each(|site| (0..2).for_each(|_| batch.event(at(site))));
