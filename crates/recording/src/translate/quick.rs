@@ -56,11 +56,13 @@ impl FoundSpot {
     /// No record begins like that.
     const NONE: FoundSpot = FoundSpot { key: 0, shape: Shape::NONE, spot: SpotId::NONE };
 
-    /// No spots. Whatever a program may have written over its records, it is not found where it is looked for.
+    /// No spots. What begins with a zero is no record, and is not found where it is looked for; nor is what a program may have
+    /// written over its records.
     pub fn none() -> Box<[FoundSpot; SPOTS]> {
         let mut spots = Box::new([FoundSpot::NONE; SPOTS]);
-        const _: () = assert!(slot(u64::MAX) != slot(FoundSpot::NONE.key));
-        spots[slot(FoundSpot::NONE.key)].key = u64::MAX;
+        const FIRST: usize = slot(FoundSpot::NONE.key);
+        const _: () = assert!(slot(u64::MAX) != FIRST && slot(u64::MAX) != other_slot(FIRST));
+        [FIRST, other_slot(FIRST)].map(|slot| spots[slot].key = u64::MAX);
         spots
     }
 }
@@ -103,7 +105,7 @@ const fn slot(key: u64) -> usize {
 
 /// Where a spot is put that has to make room for another.
 #[inline(always)]
-fn other_slot(slot: usize) -> usize {
+const fn other_slot(slot: usize) -> usize {
     slot ^ 1
 }
 
@@ -367,6 +369,13 @@ mod tests {
     use snag_trace::snag_format::{RecordedEvent, RecordingWriter, SnagReader};
     use snag_trace::{Events, Rng, Tables};
 
+    /// A chunk as a program fills it: behind the records is a zero, and then what was there before.
+    fn chunk(records: &[Vec<u64>]) -> Vec<u64> {
+        let read = records.iter().rev().find(|record| record[0] as u8 == op::READ);
+        let before = [head(op::READ, 3, 0x1001), read.map_or(0, |read| read[1]), 0].repeat(2 * AHEAD);
+        [&records.concat()[..], &[0], &before[1..]].concat()
+    }
+
     /// What the records become, and what is said beside the events.
     fn translated(records: &[Vec<u64>], quickly: bool) -> (Vec<RecordedEvent>, Vec<Vec<u8>>, u64) {
         let mut translator = Translator::new(Symbols::new(None));
@@ -376,7 +385,7 @@ mod tests {
             translator.taken();
         };
         if quickly {
-            records.chunks(1000).for_each(|some| translator.chunk(&some.concat(), false, &mut take));
+            records.chunks(1000).for_each(|some| translator.chunk(&chunk(some), false, &mut take));
         } else {
             for record in records {
                 translator.near.fill(Near::NOWHERE);
@@ -502,7 +511,7 @@ mod tests {
             let mut rng = Rng::new(seed);
             let mut written = Vec::new();
             for some in records.chunks(1 + rng.number() as usize % 500) {
-                translator.chunk(&some.concat(), false, &mut |translator| {
+                translator.chunk(&chunk(some), false, &mut |translator| {
                     written.extend(translator.batch.events());
                     writer.push(&translator.batch, &translator.tables).unwrap();
                     translator.taken();
