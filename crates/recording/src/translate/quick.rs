@@ -62,7 +62,7 @@ impl FoundSpot {
         let mut spots = Box::new([FoundSpot::NONE; SPOTS]);
         const FIRST: usize = slot(FoundSpot::NONE.key);
         const _: () = assert!(slot(u64::MAX) != FIRST && slot(u64::MAX) != other_slot(FIRST));
-        [FIRST, other_slot(FIRST)].map(|slot| spots[slot].key = u64::MAX);
+        [FIRST, other_slot(FIRST)].iter().for_each(|&slot| spots[slot].key = u64::MAX);
         spots
     }
 }
