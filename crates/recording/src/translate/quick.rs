@@ -112,8 +112,15 @@ const fn other_slot(slot: usize) -> usize {
 /// The spot with this key, or another one.
 #[inline(always)]
 fn find_spot(spots: &[FoundSpot; SPOTS], key: u64) -> &FoundSpot {
-    let slot = slot(key);
-    if spots[slot].key == key { &spots[slot] } else { &spots[other_slot(slot)] }
+    let found = &spots[slot(key)];
+    if found.key == key { found } else { find_other_spot(spots, key) }
+}
+
+/// What has to make room is seldom looked for, and worth a branch.
+#[cold]
+#[inline(never)]
+fn find_other_spot(spots: &[FoundSpot; SPOTS], key: u64) -> &FoundSpot {
+    &spots[other_slot(slot(key))]
 }
 
 #[inline(always)]
@@ -154,9 +161,18 @@ impl Translator {
         let full = self.batch.len() + most;
         let mut rest = words;
         while self.batch.len() < full {
-            rest = &rest[self.quick_accesses(rest, full - self.batch.len())..];
             let Some((&[first, ..], after)) = rest.split_first_chunk::<SHORTEST>() else { break };
             match first as u8 {
+                op::READ | op::WRITE => {
+                    let mut words = self.quick_accesses(rest, full - self.batch.len());
+                    if words == 0 {
+                        words = self.quick_at_first(rest);
+                    }
+                    if words == 0 {
+                        break;
+                    }
+                    rest = &rest[words..];
+                }
                 op::STEP => {
                     let words = self.quick_after_step(after);
                     if words == 0 {
@@ -164,10 +180,6 @@ impl Translator {
                     }
                     rest = &after[words..];
                 }
-                op::READ | op::WRITE => match self.quick_at_first(rest) {
-                    0 => break,
-                    words => rest = &rest[words..],
-                },
                 op::ENTER => {
                     self.calls.enter(first >> 16, &mut self.symbols);
                     rest = after;

@@ -114,7 +114,7 @@ impl Encoder {
             let place = places.at(thread.0, site);
             *from_site = address.wrapping_sub(place.last);
             let (strides, near) = (*from_site == place.stride, address.wrapping_sub(walk.address) == place.offset);
-            place.was(address, walk.address);
+            places.was(thread.0, site, address, walk.address);
             walk.address = address;
             let address_code = !strides as u32 + (!strides & !near) as u32;
 

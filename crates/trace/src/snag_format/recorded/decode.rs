@@ -141,9 +141,9 @@ impl Block<'_> {
         let address;
         if site.size == 0 {
             let difference = unzigzag(self.streams[stream::TARGETS].number()?);
-            let place = self.guess.place(thread.0, number);
-            address = place.last.wrapping_add(difference as u64);
-            place.last = address;
+            let places = &mut self.guess.places;
+            address = places.at(thread.0, number).last.wrapping_add(difference as u64);
+            places.target_was(thread.0, number, address);
             event.target = target(site.op, address, tables)?;
             if control >> code::ADDRESS & 3 != 0 {
                 return Err("an address where there is none".to_owned());
@@ -207,7 +207,7 @@ impl Block<'_> {
     #[inline]
     fn address(&mut self, how: u8, thread: u32, site: u16) -> Result<u64, String> {
         let walk = self.guess.walk(thread).address;
-        let place = *self.guess.place(thread, site);
+        let place = self.guess.places.at(thread, site);
         let address = match how {
             0 => place.last.wrapping_add(place.stride),
             code::NEAR_THREAD => walk.wrapping_add(place.offset),
@@ -216,7 +216,7 @@ impl Block<'_> {
                 from.wrapping_add(unzigzag(self.streams[stream::ADDRESSES].prefixed()?) as u64)
             }
         };
-        self.guess.place(thread, site).was(address, walk);
+        self.guess.places.was(thread, site, address, walk);
         self.guess.walk(thread).address = address;
         Ok(address)
     }

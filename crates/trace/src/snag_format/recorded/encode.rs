@@ -3,7 +3,7 @@
 use super::accesses::{Found, Known};
 use super::batch::{Batch, Taken};
 use super::filling::Stream;
-use super::guess::Guess;
+use super::guess::{Guess, Place};
 use super::{Parts, RecordedEvent, STREAMS, code, stream, value_class, zeroed};
 use crate::ids::{LocId, ThreadId};
 use crate::op::Op;
@@ -203,9 +203,10 @@ impl Encoder {
             streams[stream::SHAPES].put(event.aux as u64);
         }
         if event.size == 0 || !event.op.has_variable() {
-            let place = self.state.guess.place(thread, site);
-            streams[stream::TARGETS].put(zigzag(event.address.wrapping_sub(place.last) as i64));
-            place.last = event.address;
+            let places = &mut self.state.guess.places;
+            let last = places.at(thread, site).last;
+            streams[stream::TARGETS].put(zigzag(event.address.wrapping_sub(last) as i64));
+            places.target_was(thread, site, event.address);
         } else {
             control |= self.address(event, site) << code::ADDRESS;
         }
@@ -223,10 +224,9 @@ impl Encoder {
     fn address(&mut self, event: &RecordedEvent, site: u16) -> u8 {
         let (thread, address) = (event.thread.0, event.address);
         let walk = std::mem::replace(&mut self.state.guess.walk(thread).address, address);
-        let place = self.state.guess.place(thread, site);
-        let (from_site, from_thread) = (address.wrapping_sub(place.last), address.wrapping_sub(walk));
-        let (stride, offset) = (place.stride, place.offset);
-        place.was(address, walk);
+        let Place { last, stride, offset } = self.state.guess.places.at(thread, site);
+        let (from_site, from_thread) = (address.wrapping_sub(last), address.wrapping_sub(walk));
+        self.state.guess.places.was(thread, site, address, walk);
         if from_site == stride {
             return 0;
         }

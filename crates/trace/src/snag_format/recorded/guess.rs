@@ -10,6 +10,8 @@ use std::hint::select_unpredictable;
 const NEXT: usize = 1 << 14;
 /// What is known about a site and a thread.
 const PLACES: usize = 1 << 12;
+/// So many words are between the tables of these, so that fields of one of them do not contend for the same place in a cache.
+const APART: usize = 8;
 /// Threads.
 const WALKS: usize = 1 << 8;
 
@@ -18,7 +20,7 @@ fn slot(key: u64, bits: u32) -> usize {
 }
 
 /// Where a thread was at a site.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct Place {
     /// Address or target of the last time.
     pub(super) last: u64,
@@ -39,8 +41,9 @@ pub(super) struct Growth {
 /// Where a thread is.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Walk {
-    /// The last two sites, the last one above.
-    sites: u32,
+    /// The last site, and where the next one is found: see [`Next`].
+    site: u16,
+    next: u32,
     /// What it touched last.
     pub(super) address: u64,
     /// What it read last.
@@ -50,8 +53,12 @@ pub(super) struct Walk {
 /// Which site follows two sites.
 pub(super) struct Next([u16; NEXT]);
 
-/// What is known about a site and a thread.
-pub(super) struct Places([Place; PLACES]);
+/// What is known about a site and a thread: [`Place`], field by field.
+pub(super) struct Places {
+    last: [u64; PLACES + APART],
+    stride: [u64; PLACES + APART],
+    offset: [u64; PLACES + APART],
+}
 
 /// The same for values.
 pub(super) struct Growths([Growth; PLACES]);
@@ -73,7 +80,8 @@ impl Guess {
     /// At the start of a block.
     pub(super) fn reset(&mut self) {
         self.next.0.fill(0);
-        self.places.0.fill(Place::default());
+        let Places { last, stride, offset } = &mut self.places;
+        [last, stride, offset].into_iter().for_each(|field| field.fill(0));
         self.growths.0.fill(Growth::default());
         self.walks.fill(Walk::default());
     }
@@ -96,10 +104,6 @@ impl Guess {
         self.walk(thread).arrive(site);
     }
 
-    #[inline(always)]
-    pub(super) fn place(&mut self, thread: u32, site: u16) -> &mut Place {
-        self.places.at(thread, site)
-    }
 
     #[inline(always)]
     pub(super) fn growth(&mut self, thread: u32, site: u16) -> &mut Growth {
@@ -111,15 +115,29 @@ impl Next {
     /// The site at which a thread is expected that has come so far.
     #[inline(always)]
     pub(super) fn after(&mut self, walk: &Walk) -> &mut u16 {
-        let sites = walk.sites as usize;
-        &mut self.0[(sites >> 16 << 3 ^ sites) % NEXT]
+        &mut self.0[walk.next as usize % NEXT]
     }
 }
 
 impl Places {
     #[inline(always)]
-    pub(super) fn at(&mut self, thread: u32, site: u16) -> &mut Place {
-        &mut self.0[place(thread, site)]
+    pub(super) fn at(&self, thread: u32, site: u16) -> Place {
+        let slot = place(thread, site);
+        Place { last: self.last[slot], stride: self.stride[slot], offset: self.offset[slot] }
+    }
+
+    /// The address was this one, and what the thread touched before that one.
+    #[inline(always)]
+    pub(super) fn was(&mut self, thread: u32, site: u16, address: u64, before: u64) {
+        let slot = place(thread, site);
+        self.stride[slot] = address.wrapping_sub(self.last[slot]);
+        self.offset[slot] = address.wrapping_sub(before);
+        self.last[slot] = address;
+    }
+
+    /// The target was this one.
+    pub(super) fn target_was(&mut self, thread: u32, site: u16, target: u64) {
+        self.last[place(thread, site)] = target;
     }
 }
 
@@ -134,16 +152,6 @@ impl Growths {
 #[inline(always)]
 fn place(thread: u32, site: u16) -> usize {
     (slot(thread as u64, PLACES.trailing_zeros()) ^ site as usize) % PLACES
-}
-
-impl Place {
-    /// The address was this one.
-    #[inline(always)]
-    pub(super) fn was(&mut self, address: u64, walk: u64) {
-        self.stride = address.wrapping_sub(self.last);
-        self.offset = address.wrapping_sub(walk);
-        self.last = address;
-    }
 }
 
 impl Growth {
@@ -163,6 +171,7 @@ impl Growth {
 impl Walk {
     #[inline(always)]
     pub(super) fn arrive(&mut self, site: u16) {
-        self.sites = self.sites >> 16 | (site as u32) << 16;
+        self.next = (site as u32) << 3 ^ self.site as u32;
+        self.site = site;
     }
 }
