@@ -104,7 +104,6 @@ impl Guess {
         self.walk(thread).arrive(site);
     }
 
-
     #[inline(always)]
     pub(super) fn growth(&mut self, thread: u32, site: u16) -> &mut Growth {
         self.growths.at(thread, site)
