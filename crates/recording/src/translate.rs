@@ -220,12 +220,18 @@ impl Translator {
             (visits.first, visits.last) = (1, 0);
             self.threads.iter_mut().for_each(|thread| thread.visit = 0);
         }
-        let Some(thread) = self.threads.get_mut(self.current) else { return };
-        if thread.visit < visits.first {
-            visits.last += 1;
-            thread.visit = visits.last;
-        }
-        self.runs.visit = Visit::numbered(thread.visit, visits.first);
+        let number = match self.threads.get_mut(self.current) {
+            Some(thread) if thread.visit >= visits.first => thread.visit,
+            // A thread that is not known yet has not been here.
+            thread => {
+                visits.last += 1;
+                if let Some(thread) = thread {
+                    thread.visit = visits.last;
+                }
+                visits.last
+            }
+        };
+        self.runs.visit = Visit::numbered(number, visits.first);
     }
 
     /// Number of events so far.

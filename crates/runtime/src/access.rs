@@ -205,7 +205,7 @@ unsafe extern "C" fn read_write<const LOG: u8>(address: usize, pc: usize) {
 /// that an access is aligned.
 #[inline(always)]
 unsafe fn access_inside_a_word<const WRITES: bool>(address: usize, length: usize, pc: usize) -> bool {
-    if address % 8 + length > 8 {
+    if free::is_free() || length > 8 - address % 8 {
         return false;
     }
     unsafe {

@@ -109,7 +109,7 @@ pub const fn head(op: u8, detail: u8, pc: usize) -> u64 {
     (pc as u64) << 16 | (detail as u64) << 8 | op as u64
 }
 
-/// Operations. After each name: the words of the record after the first.
+/// Operations. Before each name: the words of the record after the first; where they are fewer than two, others follow that mean nothing.
 ///
 /// `READ`, `WRITE` and the atomics have the logarithm of their size in bits 0 to 2 of the detail; atomics their memory
 /// order, as the compiler numbers it, in bits 3 to 5.
@@ -181,7 +181,7 @@ pub mod op {
     pub const UP_TO: u8 = 41;
     /// time, 0
     pub const TURN_END: u8 = 45;
-    /// In chunks of one thread, where `READ` and `WRITE` have the time after the value, and `ENTER` and `LEAVE` are as ever.
+    /// In chunks of one thread, where `READ` and `WRITE` have the time after the value, and `ENTER` and `LEAVE` are one word.
     /// nothing: the rest is in another chunk
     pub const NEXT: u8 = 42;
     /// nothing: a signal handler begins, ends; what the thread was about to do may still come after it

@@ -101,6 +101,7 @@ impl Translator {
             self.current = thread;
             self.runs.id = self.thread(thread);
             self.runs.own = super::shadow::Own::of(thread);
+            self.visit();
             self.calls.resume(thread);
         }
     }

@@ -140,7 +140,7 @@ impl Translator {
             Op::AtomicWrite => self.follow(Op::Write, place, size, value_then),
             _ => self.follow(Op::Read, place, size, value_then),
         };
-        // What an rmw leaves is known: what it found was written before.
+        // What an rmw found was written before it.
         if op == Op::Rmw && foreign != Foreign::Nothing {
             self.foreign(foreign, place, size, pc);
         }

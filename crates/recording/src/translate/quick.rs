@@ -448,7 +448,10 @@ mod tests {
                     all.push(vec![head(op::STEP, 0, 0), 0, 0]);
                     all.push(vec![head(code, 0, pc as usize), address, size as u64, u64::from_le_bytes(word)]);
                 }
-                10 => all.push(vec![head(op::RANGE_WRITE, 0, pc as usize), address, 100 + random(200)]),
+                10 => {
+                    let code = if random(2) == 0 { op::RANGE_READ } else { op::RANGE_WRITE };
+                    all.push(vec![head(code, 0, pc as usize), address, 100 + random(200)]);
+                }
                 11 => all.push(vec![head(op::FENCE, 0, 0), random(6), 0]),
                 12..24 => {
                     let (log, order) = (size.trailing_zeros() as u8, random(6) as u8);

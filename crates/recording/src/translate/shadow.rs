@@ -26,14 +26,16 @@ struct Cell {
     word: u64,
     /// One bit for each byte that is known, then [`Touched`], then [`FREED`].
     state: u32,
-    /// One bit for each byte of which a block of the recording tells that it is so, and when: see [`Visit`]. These bytes are known.
+    /// One bit for each byte of which a block of the recording tells that it is so, and when: see [`Visit`]. These bytes are known; the
+    /// word is live, and accesses of the visit's thread change nothing about who has touched it. Whoever makes it otherwise sets
+    /// this to 0.
     told: u32,
 }
 
 /// A thread while a block of the recording is filled, as it is noted with bytes that it has touched then.
 #[derive(Clone, Copy)]
 pub struct Visit {
-    /// Its number, and all other bits.
+    /// Its number, and all bits below that.
     own: u32,
     /// The first number of the block.
     block: u32,
@@ -46,7 +48,7 @@ impl Visit {
     /// Most visits that are told apart.
     pub const MOST: u32 = u32::MAX >> VISIT;
 
-    /// The visit with this number, in a block in which it is not the first one unless it is `first`. There is no number 0.
+    /// The visit with this number; `first` is that of the first one to the same block. There is no number 0.
     pub fn numbered(number: u32, first: u32) -> Visit {
         debug_assert!((1..=number).contains(&first) && number <= Visit::MOST);
         Visit { own: !(u32::MAX << VISIT) | number << VISIT, block: first << VISIT }
@@ -296,7 +298,8 @@ impl Shadow {
         for place in &self.regions {
             // SAFETY: it is there, and the shadow is ours alone.
             let region = unsafe { place.region() };
-            region.cells.iter_mut().for_each(|cell| cell.told = 0);
+            // Memory that was never written stays so.
+            region.cells.iter_mut().filter(|cell| cell.told != 0).for_each(|cell| cell.told = 0);
         }
     }
 
@@ -344,12 +347,13 @@ impl Shadow {
     pub fn touch(&mut self, thread: usize, address: u64, size: u64) {
         let own = own(thread);
         self.each_part(address, size, |region, from, last| {
-            for Cell { state, .. } in &mut region.cells[from / 8..=last / 8] {
+            for Cell { state, told, .. } in &mut region.cells[from / 8..=last / 8] {
                 let touched = touched(*state);
                 if touched == 0 {
                     *state |= own << TOUCHED;
                 } else if touched & !CHANGED != own {
                     *state |= SHARED << TOUCHED;
+                    *told = 0;
                 }
             }
         });
@@ -609,6 +613,24 @@ mod tests {
         assert_eq!(shadow.read(3, 0x2000, 4, 8), OWN);
         shadow.touch(1, 0x2000, 8);
         assert_eq!(shadow.read(3, 0x2000, 4, 8), Foreign::Shared);
+    }
+
+    #[test]
+    fn what_was_told_says_nothing_any_more_when_another_thread_has_come() {
+        let mut shadow = Shadow::new();
+        let visit = Visit::numbered(1, 1);
+        shadow.write(1, 0x1000, 4, 5);
+        assert_eq!(shadow.read(1, 0x1000, 4, 7), OWN);
+        assert!(!shadow.tell(visit, 0x1000, 4, 7) && shadow.tell(visit, 0x1000, 4, 7));
+        let quick = |shadow: &mut Shadow| {
+            let (place, _) = shadow.touched_region(0).unwrap();
+            // SAFETY: the shadow is there, and nothing refers to it.
+            unsafe { place.region() }.quick(Own::of(1), visit, &Shape::new(false, 4), 0x1000, 7)
+        };
+        assert_eq!(quick(&mut shadow), Some(false));
+        shadow.touch(2, 0x1000, 4);
+        assert_eq!(quick(&mut shadow), None, "that it was changed is now for others to know");
+        assert_eq!(shadow.read(1, 0x1000, 4, 7), Foreign::Shared);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Numbers and texts in payloads: LEB128 of at most 64 bits or with their length before them, and texts with theirs.
+//! Numbers and texts in payloads: numbers of at most 64 bits as LEB128 or with a first byte that tells how long they are, texts with their
+//! length before them.
 
 /// The longest text.
 pub(super) const LONGEST_TEXT: usize = 4 << 20;

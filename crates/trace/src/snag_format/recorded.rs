@@ -29,8 +29,8 @@
 //!            one at this site, signed; instead of an address
 //! ```
 //!
-//! Numbers are LEB128, in `sites` and `addresses` with their length before them; signed ones are zigzag. The target of an event about a
-//! variable that is a name is the number of that name. A range has at least one byte; size 0 means that the target is no range.
+//! Numbers are LEB128, but in `sites` and `addresses`, where their first bytes tell how long they are; signed ones are zigzag. The target of
+//! an event about a variable that is a name is the number of that name. A range has at least one byte; size 0 means that the target is no range.
 
 mod accesses;
 mod batch;

@@ -253,3 +253,16 @@ fn what_remains_is_what_happened() {
     }
     assert!(uncut > 100 && cut > 1000 && valued > 100_000, "{uncut} {cut} {valued}");
 }
+
+#[test]
+fn memory_that_several_threads_touch_is_shared() {
+    let mut translator = Translator::new(Symbols::new(None));
+    let mut access = |thread, op, value| {
+        translator.resume(thread);
+        translator.access(op, 0x1000, 8, 0x10, Some(value));
+        (translator.oddities.foreign, translator.oddities.foreign_shared)
+    };
+    access(0, Op::Write, 1);
+    assert_eq!(access(1, Op::Read, 1), (0, 0));
+    assert_eq!(access(0, Op::Read, 2), (1, 1), "somebody has changed it");
+}

@@ -2,13 +2,15 @@
 //!
 //! Whoever records knows anyway what is in the memory of the program, and says which values need not be told; so writers keep nothing.
 
+use std::hash::{BuildHasher, RandomState};
+
 /// Words of a page: few, as some programs touch a word here and a word there.
 const PAGE: u64 = 16;
 
-/// Where nothing is.
-const NOWHERE: u32 = 0;
+/// Where no page is.
+const NOWHERE: u32 = u32::MAX;
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Page {
     /// Address / 8 / [`PAGE`].
     number: u64,
@@ -17,16 +19,18 @@ struct Page {
 
 /// Memory by pages, found by a hash. Nothing is known to be in more than eight bytes.
 pub(super) struct Memory {
-    /// The first one is nobody's.
     pages: Vec<Page>,
     /// Indices of pages, or [`NOWHERE`]; twice as many as there are pages, or more, and a power of two.
     slots: Vec<u32>,
+    /// Different in every one, so that nobody can choose addresses that collide.
+    seed: u64,
 }
 
 impl Memory {
     /// All zero.
     pub(super) fn new() -> Memory {
-        Memory { pages: vec![Page::default()], slots: vec![NOWHERE; 1 << 10] }
+        let seed = RandomState::new().hash_one(0) | 1;
+        Memory { pages: Vec::new(), slots: vec![NOWHERE; 1 << 10], seed }
     }
 
     /// What is in so many bytes; 0 if nothing was said.
@@ -75,7 +79,7 @@ impl Memory {
     }
 
     fn slot(&self, number: u64) -> usize {
-        (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - self.slots.len().trailing_zeros())) as usize
+        (number.wrapping_mul(self.seed) >> (64 - self.slots.len().trailing_zeros())) as usize
     }
 
     #[cold]
@@ -83,7 +87,7 @@ impl Memory {
         self.pages.push(Page { number, words: [0; PAGE as usize] });
         if 2 * self.pages.len() > self.slots.len() {
             self.slots = vec![NOWHERE; 2 * self.slots.len()];
-            (1..self.pages.len()).for_each(|index| self.put(index));
+            (0..self.pages.len()).for_each(|index| self.put(index));
         } else {
             self.put(self.pages.len() - 1);
         }
