@@ -42,23 +42,23 @@ impl Library {
 
 /// The name of ThreadSanitizer's runtime among the libraries that a program needs.
 fn wanted_name(program: &Path) -> Option<String> {
-    let bytes = std::fs::read(program).ok()?;
-    needed(&bytes)?.into_iter().find(|name| name.starts_with("libtsan.so") || name.starts_with("libclang_rt.tsan"))
+    let file = object::ReadCache::new(std::fs::File::open(program).ok()?);
+    needed(&file)?.into_iter().find(|name| name.starts_with("libtsan.so") || name.starts_with("libclang_rt.tsan"))
 }
 
 /// The shared libraries that an ELF file names; `None` if it is none.
-pub fn needed(bytes: &[u8]) -> Option<Vec<String>> {
+pub fn needed<'a>(file: impl object::ReadRef<'a>) -> Option<Vec<String>> {
     use object::elf;
     use object::read::elf::{Dyn, FileHeader, SectionHeader};
-    let header = elf::FileHeader64::<object::Endianness>::parse(bytes).ok()?;
+    let header = elf::FileHeader64::<object::Endianness>::parse(file).ok()?;
     let endian = header.endian().ok()?;
-    let sections = header.sections(endian, bytes).ok()?;
-    let (dynamic, strings) = sections.iter().find_map(|s| s.dynamic(endian, bytes).ok().flatten())?;
-    let strings = sections.strings(endian, bytes, strings).ok()?;
+    let sections = header.sections(endian, file).ok()?;
+    let (dynamic, strings) = sections.iter().find_map(|s| s.dynamic(endian, file).ok().flatten())?;
+    let strings = sections.strings(endian, file, strings).ok()?;
     let names = dynamic.iter().filter(|entry| entry.tag32(endian) == Some(elf::DT_NEEDED));
     Some(
         names
-            .filter_map(|entry| entry.string(endian, strings).ok())
+            .filter_map(|entry| strings.get(entry.val32(endian)?).ok())
             .map(|name| String::from_utf8_lossy(name).into_owned())
             .collect(),
     )

@@ -218,8 +218,9 @@ fn shorten(file: &str, folder: Option<&Path>) -> String {
 /// The difference between where a file is mapped and the addresses in it; and all addresses that it takes.
 fn extent(path: &Path, start: u64, offset: u64) -> (u64, Range<u64>) {
     let guess = start.wrapping_sub(offset);
-    let Ok(bytes) = std::fs::read(path) else { return (guess, 0..0) };
-    let Ok(file) = object::File::parse(&*bytes) else { return (guess, 0..0) };
+    // Only the parts that are needed are read.
+    let Ok(file) = std::fs::File::open(path).map(object::ReadCache::new) else { return (guess, 0..0) };
+    let Ok(file) = object::File::parse(&file) else { return (guess, 0..0) };
     let page = |address: u64| address & !0xfff;
     let segment = file.segments().find(|segment| page(segment.file_range().0) == offset);
     let bias = segment.map_or(guess, |segment| start.wrapping_sub(page(segment.address())));
@@ -229,8 +230,8 @@ fn extent(path: &Path, start: u64, offset: u64) -> (u64, Range<u64>) {
 }
 
 fn data_symbols(path: &Path) -> Vec<(u64, u64, String)> {
-    let Ok(bytes) = std::fs::read(path) else { return Vec::new() };
-    let Ok(file) = object::File::parse(&*bytes) else { return Vec::new() };
+    let Ok(file) = std::fs::File::open(path).map(object::ReadCache::new) else { return Vec::new() };
+    let Ok(file) = object::File::parse(&file) else { return Vec::new() };
     let mut all: Vec<_> = file
         .symbols()
         .chain(file.dynamic_symbols())
