@@ -100,9 +100,16 @@ fn free_port() -> u16 {
     listener.local_addr().expect("a port").port()
 }
 
-/// Clients at the same time, and what each of them asks for.
+/// Clients at the same time.
 const CLIENTS: usize = 4;
-const REQUESTS: usize = 400;
+
+/// How often each of them asks. What takes a few milliseconds natively must be more than the server's start.
+fn requests(protocol: Protocol) -> usize {
+    match protocol {
+        Protocol::Memcached => 400,
+        Protocol::Redis => 4000,
+    }
+}
 
 /// Waits for the server, keeps it busy, ends it. What it answered, the same in every run.
 fn talk(port: u16, protocol: Protocol) -> Vec<u8> {
@@ -180,7 +187,7 @@ impl Client {
 fn client(port: u16, protocol: Protocol, number: usize) -> Vec<u8> {
     let mut client = Client::new(port, protocol);
     let mut answers = Vec::new();
-    for request in 0..REQUESTS {
+    for request in 0..requests(protocol) {
         let key = format!("key{number}.{}", request % 40);
         let value = "v".repeat(1 + request * 7 % 300);
         match (protocol, request % 5) {
