@@ -47,7 +47,7 @@ fn wanted_name(program: &Path) -> Option<String> {
 }
 
 /// The shared libraries that an ELF file names; `None` if it is none.
-pub fn needed<'a>(file: impl object::ReadRef<'a>) -> Option<Vec<String>> {
+fn needed<'a>(file: impl object::ReadRef<'a>) -> Option<Vec<String>> {
     use object::elf;
     use object::read::elf::{Dyn, FileHeader, SectionHeader};
     let header = elf::FileHeader64::<object::Endianness>::parse(file).ok()?;

@@ -378,7 +378,7 @@ impl Translator {
         let fits = |value: &i64| (*value as u64).unbounded_shr(8 * size as u32) == 0;
         if let (Op::Read | Op::Write, 1..=8, Some(value)) = (op, size, value.filter(fits)) {
             let spot = self.spot(op, size, pc).spot;
-            return self.batch.access(spot, thread, address, value as u64, seen);
+            return self.batch.access(spot, thread, address, value as u64, !seen);
         }
         let location = self.location(pc);
         let hint = (pc ^ pc >> 16) as u16;

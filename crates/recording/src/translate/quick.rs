@@ -5,7 +5,7 @@
 //! [`super::memory`], which also learns what is looked up here.
 
 use super::Translator;
-use super::shadow::{Own, Place, REGION, Shape, Visit, prefetch};
+use super::shadow::{Home, Own, REGION, Shape, Visit, prefetch};
 use crate::wire::{self, INLINE, SHORTEST, op};
 use snag_trace::snag_format::{Spot, SpotId};
 use snag_trace::{MemoryOrder, Op, ThreadId};
@@ -20,12 +20,12 @@ pub struct Near {
     /// How much greater addresses are in the trace.
     above: u64,
     /// Its region of the shadow: there is one if there is room.
-    region: Place,
+    region: Home,
 }
 
 impl Near {
     /// No access starts there.
-    pub const NOWHERE: Near = Near { start: 0, room: 0, above: 0, region: Place::NOWHERE };
+    pub const NOWHERE: Near = Near { start: 0, room: 0, above: 0, region: Home::NOWHERE };
 
     #[inline(always)]
     fn has(&self, address: u64) -> bool {
@@ -231,7 +231,7 @@ impl Translator {
         }
         let Some(unseen) = self.touch_at_first(&near, &found.shape, address, value) else { return 0 };
         self.calls.steps_and_events(self.taken + self.batch.len(), 1);
-        self.batch.access(found.spot, self.runs.id, address.wrapping_add(near.above), value, !unseen);
+        self.batch.access(found.spot, self.runs.id, address.wrapping_add(near.above), value, unseen);
         3
     }
 
@@ -261,7 +261,7 @@ impl Translator {
                 }
                 let Some(unseen) = self.touch_at_first(&near, &found.shape, address, value) else { return 0 };
                 self.calls.steps_and_events(self.taken + self.batch.len(), 1);
-                self.batch.access(found.spot, self.runs.id, address.wrapping_add(near.above), value, !unseen);
+                self.batch.access(found.spot, self.runs.id, address.wrapping_add(near.above), value, unseen);
                 3
             }
             code @ (op::RANGE_READ | op::RANGE_WRITE) => {
@@ -300,7 +300,7 @@ impl Translator {
         let FoundSpot { shape, spot, .. } = self.spot(op, size, pc);
         let Some(unseen) = self.touch_at_first(&near, &shape, address, value) else { return false };
         self.calls.event(self.taken + self.batch.len());
-        self.batch.access(spot, self.runs.id, address.wrapping_add(near.above), value, !unseen);
+        self.batch.access(spot, self.runs.id, address.wrapping_add(near.above), value, unseen);
         true
     }
 

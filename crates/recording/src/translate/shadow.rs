@@ -4,6 +4,8 @@
 //! a library that works for the thread that reads: if no other thread has touched the memory, it is taken for that. Such
 //! memory is marked, and when another thread comes to it, that is noticed, too.
 //!
+//! It also says which bytes a block of the recording has told already: their values need not be told again.
+//!
 //! Looked at once per access, so it is a table of regions with, for each eight bytes, what is in them, which of them are known,
 //! and who has touched them, side by side. All loads and stores are of whole words: one that overlaps an earlier store only in
 //! part makes a processor wait.
@@ -80,13 +82,13 @@ pub struct Region {
     knows_freed: bool,
 }
 
-/// Where a region is: it stays there as long as its shadow does. What is asked for once per access is found without a detour.
+/// Where a region is, as long as its shadow is there. What is asked for once per access is found without a detour.
 #[derive(Clone, Copy)]
-pub struct Place(*mut Region);
+pub struct Home(*mut Region);
 
-impl Place {
+impl Home {
     /// Of no region.
-    pub const NOWHERE: Place = Place(std::ptr::null_mut());
+    pub const NOWHERE: Home = Home(std::ptr::null_mut());
 
     /// The region.
     ///
@@ -188,7 +190,7 @@ pub enum Foreign {
 /// The memory of the program, as far as it is known.
 pub struct Shadow {
     /// By index, which stays the same.
-    regions: Vec<Place>,
+    regions: Vec<Home>,
     found: HashMap<u64, u32, BuildWordHasher>,
     /// Number and index of regions.
     recent: Vec<(u64, u32)>,
@@ -212,7 +214,7 @@ impl Shadow {
     fn find(&mut self, number: u64) -> u32 {
         let regions = &mut self.regions;
         let index = *self.found.entry(number).or_insert_with(|| {
-            regions.push(Place(Box::into_raw(Region::new())));
+            regions.push(Home(Box::into_raw(Region::new())));
             regions.len() as u32 - 1
         });
         self.recent[number as usize % RECENT] = (number, index);
@@ -221,7 +223,7 @@ impl Shadow {
 
     /// Where the region with this number (address / [`REGION`]) is, if something in it was touched; and whether it has yet to be told
     /// which memory in it was freed.
-    pub fn touched_region(&mut self, number: u64) -> Option<(Place, bool)> {
+    pub fn touched_region(&mut self, number: u64) -> Option<(Home, bool)> {
         let index = *self.found.get(&number)?;
         let knew = std::mem::replace(&mut self.region(number).knows_freed, true);
         Some((self.regions[index as usize], !knew))
@@ -295,9 +297,9 @@ impl Shadow {
 
     /// Nothing was told.
     pub fn forget_told(&mut self) {
-        for place in &self.regions {
+        for home in &self.regions {
             // SAFETY: it is there, and the shadow is ours alone.
-            let region = unsafe { place.region() };
+            let region = unsafe { home.region() };
             // Memory that was never written stays so.
             region.cells.iter_mut().filter(|cell| cell.told != 0).for_each(|cell| cell.told = 0);
         }
@@ -377,7 +379,7 @@ impl Shadow {
 impl Drop for Shadow {
     fn drop(&mut self) {
         // SAFETY: each was made as a box, and nobody asks for it any more.
-        self.regions.drain(..).for_each(|place| drop(unsafe { Box::from_raw(place.0) }));
+        self.regions.drain(..).for_each(|home| drop(unsafe { Box::from_raw(home.0) }));
     }
 }
 
@@ -623,9 +625,9 @@ mod tests {
         assert_eq!(shadow.read(1, 0x1000, 4, 7), OWN);
         assert!(!shadow.tell(visit, 0x1000, 4, 7) && shadow.tell(visit, 0x1000, 4, 7));
         let quick = |shadow: &mut Shadow| {
-            let (place, _) = shadow.touched_region(0).unwrap();
+            let (home, _) = shadow.touched_region(0).unwrap();
             // SAFETY: the shadow is there, and nothing refers to it.
-            unsafe { place.region() }.quick(Own::of(1), visit, &Shape::new(false, 4), 0x1000, 7)
+            unsafe { home.region() }.quick(Own::of(1), visit, &Shape::new(false, 4), 0x1000, 7)
         };
         assert_eq!(quick(&mut shadow), Some(false));
         shadow.touch(2, 0x1000, 4);

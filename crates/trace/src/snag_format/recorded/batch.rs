@@ -134,11 +134,11 @@ impl Batch {
         self.block = number;
     }
 
-    /// Adds an access; the value has no more bytes than the spot. Whether it was seen: see [`RecordedEvent::seen`].
+    /// Adds an access; the value has no more bytes than the spot. Whether it was not seen: see [`RecordedEvent::seen`].
     #[inline(always)]
-    pub fn access(&mut self, spot: SpotId, thread: ThreadId, address: u64, value: u64, seen: bool) {
+    pub fn access(&mut self, spot: SpotId, thread: ThreadId, address: u64, value: u64, unseen: bool) {
         self.runs(thread);
-        self.accesses.push(Access { address, value, spot, unseen: !seen });
+        self.accesses.push(Access { address, value, spot, unseen });
     }
 
     /// What comes is done by this thread.
@@ -183,10 +183,10 @@ impl Batch {
         match value.filter(|value| plain && fits(value) && event.written.is_none()) {
             Some(value) => {
                 let spot = self.spot(Spot { op, size: size as u8, aux, hint, location });
-                self.access(spot, thread, address, value, event.seen);
+                self.access(spot, thread, address, value, !event.seen);
             }
             None => {
-                self.access(SpotId::OTHER, thread, 0, 0, false);
+                self.access(SpotId::OTHER, thread, 0, 0, true);
                 self.others.push(event);
             }
         }
