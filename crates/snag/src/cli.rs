@@ -18,7 +18,7 @@ use std::num::NonZeroUsize;
   snag verify t.std f.json                 check every proof again
   snag compare trace.std                   all engines side by side
 
-Exit status: 0 nothing found, 1 races or deadlocks found, 2 error.",
+Exit status: 0 nothing found, 1 races or deadlocks found, 2 error, 3 nothing found, but the program that was run failed.",
     subcommand_required = true,
     arg_required_else_help = true
 )]

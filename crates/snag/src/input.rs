@@ -23,6 +23,8 @@ pub struct Source {
     again: bool,
     /// It is read to the end even if the user wants to stop.
     regardless: bool,
+    /// The user wants to stop, and what was read must do.
+    cut_short: bool,
 }
 
 /// Counts what is read from a file.
@@ -58,15 +60,16 @@ impl Source {
                 bytes: Some((length, read)),
                 again: false,
                 regardless: false,
+                cut_short: false,
             });
         }
         let reader = snag_trace::open(path, format).map_err(failed)?;
-        Ok(Source { name: name(path), reader, bytes: None, again: false, regardless: false })
+        Ok(Source { name: name(path), reader, bytes: None, again: false, regardless: false, cut_short: false })
     }
 
     /// A trace that comes from elsewhere.
     pub fn new(name: &str, reader: TraceReader) -> Source {
-        Source { name: name.to_owned(), reader, bytes: None, again: false, regardless: false }
+        Source { name: name.to_owned(), reader, bytes: None, again: false, regardless: false, cut_short: false }
     }
 
     /// Whether it is a file, which can be read again.
@@ -92,6 +95,11 @@ impl Source {
     /// Whether the trace was found to be cut off.
     pub fn is_cut_off(&self) -> bool {
         self.reader.is_cut_off()
+    }
+
+    /// Whether reading ended before the end, because the user wants to stop.
+    pub fn is_cut_short(&self) -> bool {
+        self.cut_short
     }
 
     /// The names of what was read so far.
@@ -131,9 +139,9 @@ impl Source {
         Ok(self.into_trace(events))
     }
 
-    /// What was read by [`Source::read_beginning`] to the end as a trace, and whether the recording is whole.
+    /// What was read by [`Source::read_beginning`] as a trace, and whether the recording is whole.
     pub fn into_trace(self, events: Events) -> (Trace, bool) {
-        let whole = !self.reader.is_cut_off();
+        let whole = !self.reader.is_cut_off() && !self.cut_short;
         (Trace { tables: self.reader.tables, events }, whole)
     }
 
@@ -199,6 +207,10 @@ impl Source {
                 break Err(Stop::Trace(Error::new(Position::Whole, message)));
             }
             match step {
+                Ok((true, _)) if interrupt::is_enough() && !self.regardless => {
+                    self.cut_short = true;
+                    break Ok(());
+                }
                 Ok((true, events)) => match &self.bytes {
                     Some((_, read)) => bars.advance(read.load(Ordering::Relaxed)),
                     None => bars.advance(events as u64),

@@ -1,24 +1,41 @@
 //! Ctrl-C, and the signals by which others ask a program to end (SIGTERM, SIGHUP): the first one asks the work to stop,
 //! so that what was found until then is reported and nothing half done stays behind; the second one ends the program.
+//!
+//! A program that we run gets the signal, too, and a second to end; then it is killed, with all that it has started. What was
+//! recorded of it is analysed for as long as there is time.
 
+use crate::processes::{self, Which};
+use crate::signals::{self, Signal};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
+/// The first signal, and when it came.
+static ASKED: OnceLock<(Signal, Instant)> = OnceLock::new();
+/// What is being done is to stop.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-/// A program that we started has the terminal, and Ctrl-C is for it.
-static LEFT_TO_PROGRAM: AtomicBool = AtomicBool::new(false);
-/// Its process, if it has been started: what does not come from the terminal has to be passed on.
-static PROGRAM: AtomicI32 = AtomicI32::new(0);
-/// A signal that came for it before it was started.
-static EARLY: AtomicI32 = AtomicI32::new(0);
+/// What is being done, see [`Doing`].
+static DOING: AtomicUsize = AtomicUsize::new(0);
+/// Whose processes are to be gone in the end; none before a program was started.
+static STARTED: AtomicUsize = AtomicUsize::new(0);
+/// The program that we run has got the signal.
+static PASSED_ON: AtomicBool = AtomicBool::new(false);
+/// Until when a recording is read.
+static ENOUGH: OnceLock<Instant> = OnceLock::new();
 static LISTENING: AtomicBool = AtomicBool::new(false);
 /// What the command does once it is interrupted.
 static CONSEQUENCE: AtomicUsize = AtomicUsize::new(0);
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// The status of a program that a second Ctrl-C ended.
-const KILLED: i32 = 130;
+/// A program has so long to end by itself.
+const GRACE: Duration = Duration::from_secs(1);
+/// Reading and analysing what was recorded are over so long after the signal, unless the program took so long to end that
+/// there is [`AT_LEAST`] for them; half of that time is for reading.
+const ANALYSED: Duration = Duration::from_millis(1400);
+const AT_LEAST: Duration = Duration::from_millis(500);
+/// Two signals this close are one: `timeout` sends its own to us, and to the group that we are in.
+const AT_ONCE: Duration = Duration::from_millis(50);
 
 /// What comes of an interrupt.
 #[derive(Clone, Copy)]
@@ -29,6 +46,21 @@ pub enum Then {
     WriteNothing,
     /// It just ends.
     End,
+    /// What was recorded until then is kept.
+    KeepRecording,
+}
+
+/// What can be interrupted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// Work of our own, that stops when asked.
+    Work,
+    /// A program runs that we have started.
+    Program,
+    /// A compiler runs that we have started.
+    Build,
+    /// A recording is read that nobody has looked at yet: enough of it is read to have something to report.
+    Reading,
 }
 
 /// From now on interrupts are handled here.
@@ -37,46 +69,124 @@ pub fn listen(then: Then) -> Result<(), String> {
     if LISTENING.swap(true, Ordering::SeqCst) {
         return Ok(());
     }
-    ctrlc::set_handler(handle).map_err(|error| format!("cannot handle interrupts: {error}"))?;
-    #[cfg(unix)]
-    others::listen();
-    Ok(())
+    signals::receive(handle)
 }
 
 /// Runs in a thread of its own.
-fn handle() {
-    if LEFT_TO_PROGRAM.load(Ordering::SeqCst) {
+fn handle(signal: Signal) {
+    if let Some((_, came)) = ASKED.get() {
+        if came.elapsed() >= AT_ONCE {
+            end_at_once(signal);
+        }
         return;
     }
-    if INTERRUPTED.swap(true, Ordering::SeqCst) {
-        if let Ok(mut paths) = UNFINISHED.try_lock() {
-            paths.drain(..).for_each(|path| _ = std::fs::remove_file(path));
-        }
-        std::process::exit(KILLED);
-    }
+    let _ = ASKED.set((signal, Instant::now()));
     let then = match CONSEQUENCE.load(Ordering::SeqCst) {
         n if n == Then::Report as usize => "; reporting what was found so far",
         n if n == Then::WriteNothing as usize => "; nothing is written",
+        n if n == Then::KeepRecording as usize => "; what was recorded so far is kept",
         _ => "",
     };
     eprintln!("snag: interrupted{then} (again to end at once)");
+    match DOING.load(Ordering::SeqCst) {
+        n if n == Doing::Reading as usize => hurry(),
+        n if n == Doing::Program as usize || n == Doing::Build as usize => {
+            pass_on();
+            later(Instant::now() + GRACE, end_programs);
+        }
+        _ => INTERRUPTED.store(true, Ordering::SeqCst),
+    }
 }
 
-/// While a program runs that we started, Ctrl-C is for it: it ends or not, and we go on with what it did.
-pub fn leave_to_program(running: bool) {
-    PROGRAM.store(0, Ordering::SeqCst);
-    EARLY.store(0, Ordering::SeqCst);
-    LEFT_TO_PROGRAM.store(running, Ordering::SeqCst);
+/// Does something then, in a thread of its own; if there can be none, now.
+fn later(then: Instant, what: fn()) {
+    let wait = move || {
+        std::thread::sleep(then.saturating_duration_since(Instant::now()));
+        what();
+    };
+    if std::thread::Builder::new().name("interrupt".to_owned()).spawn(wait).is_err() {
+        what();
+    }
 }
 
-/// The program has been started as this process.
-pub fn program_is(process: u32) {
-    PROGRAM.store(i32::try_from(process).unwrap_or(0), Ordering::SeqCst);
-    #[cfg(unix)]
-    others::send_early();
+/// To the programs that run. If there are none yet, they are told when they are there.
+fn pass_on() {
+    if let (Some((signal, _)), Some(which)) = (ASKED.get(), started())
+        && !PASSED_ON.load(Ordering::SeqCst)
+        && processes::send(which, signal.number, signal.to_group) > 0
+    {
+        PASSED_ON.store(true, Ordering::SeqCst);
+    }
 }
 
-/// Whether the user wants to stop.
+fn started() -> Option<Which> {
+    match STARTED.load(Ordering::SeqCst) {
+        n if n == Doing::Program as usize => Some(Which::All),
+        n if n == Doing::Build as usize => Some(Which::OfSession),
+        _ => None,
+    }
+}
+
+fn end_programs() {
+    if let Some(which) = started() {
+        processes::kill(which);
+    }
+}
+
+fn end_at_once(signal: Signal) -> ! {
+    end_programs();
+    if let Ok(mut paths) = UNFINISHED.try_lock() {
+        paths.drain(..).for_each(|path| _ = std::fs::remove_file(path));
+    }
+    std::process::exit(128 + signal.number);
+}
+
+/// From the time that is left to read and analyse what was recorded, half is for each.
+fn hurry() {
+    let Some((_, came)) = ASKED.get() else { return };
+    let now = Instant::now();
+    let stop = (*came + ANALYSED).max(now + AT_LEAST);
+    if ENOUGH.set(now + (stop - now) / 2).is_ok() {
+        later(stop, || INTERRUPTED.store(true, Ordering::SeqCst));
+    }
+}
+
+/// Says what is being done from now on.
+pub fn doing(what: Doing) {
+    if matches!(what, Doing::Program | Doing::Build) {
+        STARTED.store(what as usize, Ordering::SeqCst);
+    }
+    DOING.store(what as usize, Ordering::SeqCst);
+    if what == Doing::Reading && asked() {
+        hurry();
+    }
+}
+
+/// The program has been started: it is told what came before.
+pub fn program_started() {
+    if asked() {
+        pass_on();
+    }
+}
+
+/// Whether the user wants us to end: nothing new is begun.
+pub fn asked() -> bool {
+    ASKED.get().is_some()
+}
+
+/// Whether what was read of a recording must do.
+pub fn is_enough() -> bool {
+    ENOUGH.get().is_some_and(|until| Instant::now() >= *until)
+}
+
+/// At the very end: of what an interrupted command has started, nothing stays behind.
+pub fn leave_nothing_behind() {
+    if asked() {
+        end_programs();
+    }
+}
+
+/// Whether what is being done is to stop.
 pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }
@@ -92,52 +202,5 @@ pub fn unfinished(path: &Path) {
 pub fn finished(path: &Path) {
     if let Ok(mut paths) = UNFINISHED.lock() {
         paths.retain(|other| other != path);
-    }
-}
-
-/// SIGTERM and SIGHUP. They come to this process alone, where Ctrl-C comes to the program that it runs as well.
-#[cfg(unix)]
-mod others {
-    use super::{EARLY, Ordering, PROGRAM};
-
-    pub fn listen() {
-        for signal in [libc::SIGTERM, libc::SIGHUP] {
-            // SAFETY: all zeroes is a valid sigaction, and the handler only calls what handlers may call.
-            unsafe {
-                let mut now: libc::sigaction = std::mem::zeroed();
-                let known = libc::sigaction(signal, std::ptr::null(), &mut now) == 0;
-                // Who started us under nohup wants us to go on.
-                if known && now.sa_sigaction != libc::SIG_IGN {
-                    let mut ours: libc::sigaction = std::mem::zeroed();
-                    ours.sa_sigaction = pass_on as extern "C" fn(libc::c_int) as usize;
-                    ours.sa_flags = libc::SA_RESTART;
-                    libc::sigaction(signal, &ours, std::ptr::null_mut());
-                }
-            }
-        }
-    }
-
-    /// What came before the program was there.
-    pub fn send_early() {
-        let (program, signal) = (PROGRAM.load(Ordering::SeqCst), EARLY.swap(0, Ordering::SeqCst));
-        if program > 0 && signal > 0 {
-            // SAFETY: a plain system call; the program is ours and not waited for yet.
-            unsafe { libc::kill(program, signal) };
-        }
-    }
-
-    /// To the program that is run, if there is one, and to the handler of Ctrl-C.
-    extern "C" fn pass_on(signal: libc::c_int) {
-        // SAFETY: plain system calls; whoever is interrupted finds `errno` as it was.
-        unsafe {
-            let errno = *libc::__errno_location();
-            let program = PROGRAM.load(Ordering::SeqCst);
-            match program {
-                0 => EARLY.store(signal, Ordering::SeqCst),
-                _ => _ = libc::kill(program, signal),
-            }
-            libc::raise(libc::SIGINT);
-            *libc::__errno_location() = errno;
-        }
     }
 }

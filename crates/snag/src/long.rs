@@ -10,8 +10,8 @@ use crate::context::Context;
 use crate::input::Source;
 use snag_predict::{Analysis, Engine, Options};
 use snag_report::Unread;
-use snag_trace::Trace;
 use snag_trace::condense::{Condensed, Sieve, Survey};
+use snag_trace::{Events, Trace};
 use std::path::Path;
 
 /// Traces of up to so many events are kept whole, unless the user says otherwise.
@@ -65,6 +65,9 @@ pub fn read(context: &Context, path: &Path, most: Option<u64>) -> Result<(Read, 
     let mut source = Source::open(context, path, None)?;
     let most = most.filter(|_| source.is_file()).map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
     let (events, more) = source.read_beginning(context, most.saturating_add(1))?;
+    if source.is_cut_short() {
+        return Ok(beginning(context, source, events));
+    }
     if !more || events.len() <= most {
         let (trace, whole) = source.into_trace(events);
         return Ok((Read::Whole(trace), whole));
@@ -73,15 +76,26 @@ pub fn read(context: &Context, path: &Path, most: Option<u64>) -> Result<(Read, 
     survey.block(&events, source.tables());
     drop(events);
     source.pass(context, "reading", |block, tables| survey.block(block, tables))?;
+    if source.is_cut_short() {
+        return first_events(context, path);
+    }
     let (tables, whole) = source.into_tables();
     let Some(private) = survey.finish(&tables) else {
-        let (trace, whole) = Source::open(context, path, None)?.again().read_noting(context)?;
+        let mut source = Source::open(context, path, None)?.again();
+        let (events, _) = source.read_beginning(context, usize::MAX)?;
+        if source.is_cut_short() {
+            return Ok(beginning(context, source, events));
+        }
+        let (trace, whole) = source.into_trace(events);
         return Ok((Read::Whole(trace), whole));
     };
     drop(tables);
     let mut sieve = Sieve::new(private);
     let mut source = Source::open(context, path, None)?.again();
     source.pass(context, "reading again", |block, tables| sieve.block(block, tables))?;
+    if source.is_cut_short() {
+        return first_events(context, path);
+    }
     let (tables, still_whole) = source.into_tables();
     match sieve.finish(tables) {
         Ok(condensed) if whole == still_whole => {
@@ -94,6 +108,23 @@ pub fn read(context: &Context, path: &Path, most: Option<u64>) -> Result<(Read, 
         }
         _ => Err(Unread { path: path.display().to_string(), message: "it has changed while it was read".to_owned() }),
     }
+}
+
+/// So many events are read in a moment.
+const FIRST: usize = 1 << 20;
+
+/// Reads the beginning of a recording again, of which nothing was kept before the user wanted to stop.
+fn first_events(context: &Context, path: &Path) -> Result<(Read, bool), Unread> {
+    let mut source = Source::open(context, path, None)?.again().regardless();
+    let (events, _) = source.read_beginning(context, FIRST)?;
+    Ok(beginning(context, source, events))
+}
+
+/// What was read of a recording before the user wanted to stop.
+fn beginning(context: &Context, source: Source, events: Events) -> (Read, bool) {
+    context.insist(&format!("interrupted: only the first {} events are analysed", events.len()));
+    let (trace, _) = source.into_trace(events);
+    (Read::Whole(trace), false)
 }
 
 /// Reads all of a trace in which something was found.

@@ -5,7 +5,7 @@
 //! the only place that looks at flags, the terminal and the environment.
 //!
 //! Exit status: 0 nothing found, 1 races or deadlocks found (or, for `verify`, a
-//! witness rejected), 2 error.
+//! witness rejected), 2 error, 3 nothing found in a program that failed.
 
 mod background;
 mod cli;
@@ -18,7 +18,9 @@ mod input;
 mod interrupt;
 mod long;
 mod output;
+mod processes;
 mod progress;
+mod signals;
 mod survey;
 
 use clap::Parser;
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Command::Man(args) => pages::man(&args),
         Command::Completions(args) => pages::completions(&args),
     };
+    interrupt::leave_nothing_behind();
     match result {
         Ok(status) => status.into(),
         // Whoever read our output has seen enough.

@@ -8,7 +8,7 @@ use crate::background::Recording;
 use crate::context::Context;
 use crate::failure::{Failure, Status};
 use crate::input;
-use crate::interrupt;
+use crate::interrupt::{self, Doing};
 use crate::long::{self, Read};
 use crate::output::Output;
 use snag_predict::{Analysis, Engine, Options, Progress};
@@ -132,6 +132,7 @@ fn one(
     let started = Instant::now();
     let can_condense = !job.one_by_one && job.globals.is_empty() && snag_predict::can_condense(&job.options);
     let (mut read, whole) = long::read(context, path, can_condense.then_some(job.whole)).map_err(Stop::Trace)?;
+    interrupt::doing(Doing::Work);
     if let Read::Whole(trace) = &mut read {
         globals::declare(trace, &job.globals).map_err(refuse)?;
     }

@@ -1,5 +1,6 @@
 //! `cargo snag …` is `snag cargo …`.
 
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
@@ -11,11 +12,8 @@ fn main() -> ExitCode {
         arguments.enumerate().filter(|(i, argument)| *i != 0 || argument != "snag").map(|(_, argument)| argument);
     let beside = std::env::current_exe().unwrap_or_else(|_| own.into()).with_file_name("snag");
     let snag = if beside.is_file() { beside.as_path() } else { Path::new("snag") };
-    match Command::new(snag).arg("cargo").args(arguments).status() {
-        Ok(status) => ExitCode::from(status.code().map_or(2, |code| code as u8)),
-        Err(error) => {
-            eprintln!("cargo-snag: {}: {error}", snag.display());
-            ExitCode::from(2)
-        }
-    }
+    // In our place: who sends us a signal means it.
+    let error = Command::new(snag).arg("cargo").args(arguments).exec();
+    eprintln!("cargo-snag: {}: {error}", snag.display());
+    ExitCode::from(2)
 }

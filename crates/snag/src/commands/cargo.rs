@@ -5,6 +5,7 @@ use crate::commands::run::{self, Program};
 use crate::commands::{check, compile};
 use crate::context::Context;
 use crate::failure::{Failure, Status};
+use crate::interrupt::{self, Doing, Then};
 use clap::ValueEnum;
 use serde::Deserialize;
 use std::ffi::OsString;
@@ -25,7 +26,8 @@ Examples:
   cargo snag --seed 7 --keep t.snag test --test stress
   snag replay t.snag --race R1                   make it happen
 
-Exit status: 0 nothing found, 1 races or deadlocks found, 2 error, or a program or test that failed."
+Exit status: 0 nothing found, 1 races or deadlocks found, 2 error, 3 nothing found, but the program or a test failed.
+Of several test programs: 2 if there was an error with one, else 1 if something was found in one, else 3 if one failed."
 )]
 pub struct Args {
     /// Keep the trace in this file; for one program
@@ -65,7 +67,14 @@ struct Message {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     let (for_cargo, for_program) = split(args);
-    let built = build(args.what, for_cargo)?;
+    interrupt::listen(Then::Report)?;
+    interrupt::doing(Doing::Build);
+    let built = build(args.what, for_cargo);
+    interrupt::doing(Doing::Work);
+    if interrupt::asked() {
+        return Err("interrupted while cargo built it".to_owned().into());
+    }
+    let built = built?;
     let programs: Vec<_> = built.iter().filter(|(program, _)| is_for_target(program)).collect();
     if let Some((skipped, _)) = built.iter().find(|(program, _)| !is_for_target(program)) {
         context.note(&format!("{}: not recorded, as it is part of the compiler", skipped.display()));
@@ -83,8 +92,13 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
         let names: Vec<_> = programs.iter().map(|(program, _)| program.display().to_string()).collect();
         return Err(format!("there are several programs; choose one with --bin or --test: {}", names.join(", ")).into());
     }
-    let mut worst = Status::Clean;
+    let mut status = Status::Clean;
     for (program, folder) in programs {
+        if interrupt::asked() {
+            context.error(&format!("{}: interrupted before it was run", program.display()));
+            status = status.and(Status::Error);
+            continue;
+        }
         let mut command = vec![program.clone().into_os_string()];
         command.extend(for_program.iter().cloned());
         if args.what == What::Test {
@@ -94,10 +108,18 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
         }
         let program =
             Program { command: &command, how: &args.how, keep: args.keep.as_deref(), exit_with_program: false };
-        let (found, failed) = run::one(context, &program, &args.check)?;
-        worst = worst.max(found).max(if failed { Status::Error } else { Status::Clean });
+        // What is wrong with one does not keep the others from being tested.
+        status = status.and(match run::one(context, &program, &args.check) {
+            Ok(status) => status,
+            Err(Failure::Message(message)) => {
+                context.error(&message);
+                Status::Error
+            }
+            Err(Failure::Reported) => Status::Error,
+            Err(Failure::OutputClosed(found)) => return Err(Failure::OutputClosed(status.and(found))),
+        });
     }
-    Ok(worst)
+    Ok(status)
 }
 
 /// What is for cargo and what for the program.

@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::failure::{Failure, Status};
-use crate::interrupt;
+use crate::interrupt::{self, Doing, Then};
 use snag_recording::ring::Settings;
 use snag_recording::{Ended, Options, Prints, Recorder, Summary, Unrecorded};
 use std::ffi::OsString;
@@ -55,6 +55,7 @@ impl How {
 pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     let path = args.output.clone().unwrap_or_else(|| default_output(&args.command));
     can_be_recording(&path)?;
+    interrupt::listen(Then::KeepRecording)?;
     let summary = match record(context, &args.command, args.how.settings(), Prints::AsWeDo, &path) {
         Err(unrecorded) => return Err(unrecorded.message.into()),
         Ok(summary) => summary,
@@ -83,7 +84,7 @@ pub fn can_be_recording(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Records and says what was odd about it.
+/// Records and says what was odd about it. The caller listens to interrupts.
 pub fn record(
     context: &Context,
     command: &[OsString],
@@ -92,11 +93,11 @@ pub fn record(
     path: &Path,
 ) -> Result<Summary, Unrecorded> {
     let options = Options { command: command.to_vec(), settings, prints };
-    interrupt::listen(interrupt::Then::Report)?;
-    interrupt::leave_to_program(true);
-    let summary = Recorder::record_into(&options, path, interrupt::program_is);
-    interrupt::leave_to_program(false);
-    let summary = summary?;
+    interrupt::doing(Doing::Program);
+    if interrupt::asked() {
+        return Err("interrupted before the program was started".to_owned().into());
+    }
+    let summary = Recorder::record_into(&options, path, |_| interrupt::program_started())?;
     let odd = &summary.oddities;
     if let Some(why) = &summary.unwritten {
         context.warn(&format!("{}: {why}; the trace ends there, the program was run to its end", path.display()));

@@ -6,6 +6,7 @@ use crate::background::Recording;
 use crate::context::Context;
 use crate::failure::{Failure, Status};
 use crate::input::{self, Source};
+use crate::interrupt::{self, Doing, Then};
 use crate::output::Output;
 use snag_predict::{Analysis, Deadlock, Race};
 use snag_recording::Recorded;
@@ -44,8 +45,17 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
-/// Runs the command.
+/// Runs the command. An interrupt ends the program that is replayed; what that looks like is of no interest.
 pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
+    interrupt::listen(Then::End)?;
+    let result = replay(context, args);
+    match interrupt::asked() {
+        true => Err("interrupted".to_owned().into()),
+        false => result,
+    }
+}
+
+fn replay(context: &Context, args: &Args) -> Result<Status, Failure> {
     let source = Source::open(context, &args.trace, None).and_then(|source| source.read(context));
     let mut trace = source.map_err(|problem| input::message(&problem))?;
     let Some(recorded) = Recorded::read(&args.trace) else {
@@ -95,8 +105,19 @@ fn warn_about_changes(context: &Context, recorded: &Recorded, command: &[OsStrin
     }
 }
 
+/// A program is about to be run, or was: not if the user wants to stop.
+fn begin() -> Result<(), Failure> {
+    interrupt::doing(Doing::Program);
+    match interrupt::asked() {
+        true => Err(Failure::Reported),
+        false => Ok(()),
+    }
+}
+
 fn repeat(context: &Context, trace: &Trace, recorded: &Recorded, command: Vec<OsString>) -> Result<Status, Failure> {
+    begin()?;
     let repeated = replay::repeat(trace, recorded, command)?;
+    begin()?;
     let mut out = Output::open(None)?;
     let status = match repeated {
         Repeated::Same(events, ended) => {
@@ -163,6 +184,7 @@ fn race(
     let bars = context.bars();
     let analysis = snag_predict::analyse(trace, &options, &bars);
     bars.clear();
+    begin()?;
     let Some(goal) = Goal::by_id(&analysis, id) else {
         let path = args.trace.display();
         return Err(format!("{path}: there is no race {id}; 'snag check' shows {}", known(&analysis)).into());
@@ -179,7 +201,9 @@ fn race(
     }
     let schedule = replay::along_witness(trace, recorded, witness.iter(trace), &then);
     context.detail(&format!("driving the program through {} turns", schedule.len()));
+    begin()?;
     let driven = replay::drive(trace, command, schedule, &then)?;
+    begin()?;
     let mut out = Output::open(None)?;
     let status = match driven {
         Driven::Confirmed(standing) => {

@@ -4,7 +4,7 @@ use crate::commands::check;
 use crate::commands::record::{self, How};
 use crate::context::Context;
 use crate::failure::{Failure, Status};
-use crate::interrupt;
+use crate::interrupt::{self, Doing, Then};
 use snag_recording::{Ended, Prints, Unrecorded};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,13 +19,15 @@ Examples:
   snag run --format json -o found.json -- ./prog
   snag run --format json -- ./prog | jq . what the program prints goes to standard error then
 
-Exit status: 0 nothing found, 1 races or deadlocks found, 2 error; with --exit-with-program that of the program.
+Exit status: 0 nothing found, 1 races or deadlocks found, 2 error, 3 nothing found, but the program failed: its status was
+not 0, or it died of a signal. With --exit-with-program instead of 0 and 3 that of the program; 128 + the signal if it died
+of one.
 If the analysis fails after the program has run, the trace is kept, and its name is said.")]
 pub struct Args {
     /// Keep the trace in this file
     #[arg(long, value_name = "TRACE")]
     keep: Option<PathBuf>,
-    /// Exit with the status of the program instead
+    /// If nothing is found, exit with the status of the program
     #[arg(long)]
     exit_with_program: bool,
     #[command(flatten)]
@@ -45,7 +47,7 @@ pub struct Program<'a> {
     pub how: &'a How,
     /// Where to keep the trace.
     pub keep: Option<&'a Path>,
-    /// Whether the result is the status of the program.
+    /// Whether the result is the status of the program if nothing was found.
     pub exit_with_program: bool,
 }
 
@@ -53,11 +55,12 @@ pub struct Program<'a> {
 pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     let Args { keep, exit_with_program, how, check, command } = args;
     let program = Program { command, how, keep: keep.as_deref(), exit_with_program: *exit_with_program };
-    one(context, &program, check).map(|(status, _)| status)
+    one(context, &program, check)
 }
 
-/// Records and analyses a program. What was found, and whether the program itself failed.
-pub fn one(context: &Context, program: &Program, check: &check::Analysis) -> Result<(Status, bool), Failure> {
+/// Records and analyses a program.
+pub fn one(context: &Context, program: &Program, check: &check::Analysis) -> Result<Status, Failure> {
+    interrupt::listen(Then::Report)?;
     if let Some(keep) = program.keep {
         record::can_be_recording(keep)?;
         let same = |file: &Path| {
@@ -90,7 +93,7 @@ fn record_and_check(
     check: &check::Analysis,
     path: &Path,
     worth_keeping: &mut bool,
-) -> Result<(Status, bool), Failure> {
+) -> Result<Status, Failure> {
     // What is wrong with the options is said before the program has run for an hour.
     let prepared = check.prepare_for_recording()?;
     let prints = if check.owns_stdout() { Prints::ToStandardError } else { Prints::AsWeDo };
@@ -98,7 +101,7 @@ fn record_and_check(
         Ok(summary) => summary,
         Err(Unrecorded { message, ended: Some(ended) }) if program.exit_with_program => {
             context.error(&message);
-            return Ok((record::exit_status(ended), ended != Ended::Exit(0)));
+            return Ok(record::exit_status(ended));
         }
         Err(Unrecorded { message, .. }) => return Err(message.into()),
     };
@@ -106,12 +109,17 @@ fn record_and_check(
         context.note(&ending);
     }
     context.note(&format!("recorded {}", record::size(&summary)));
+    interrupt::doing(Doing::Reading);
     let found = prepared.analyse(context, &[path.to_owned()]);
     *worth_keeping = matches!(found, Ok(Status::Error) | Err(Failure::Message(_) | Failure::Reported));
-    let found = found?;
-    let failed = summary.ended != Ended::Exit(0);
-    match program.exit_with_program {
-        true => Ok((record::exit_status(summary.ended), failed)),
-        false => Ok((found, failed)),
+    let ended = match (summary.ended, program.exit_with_program) {
+        (ended, true) => record::exit_status(ended),
+        (Ended::Exit(0), false) => Status::Clean,
+        (_, false) => Status::ProgramFailed,
+    };
+    match found {
+        Ok(found) => Ok(found.and(ended)),
+        Err(Failure::OutputClosed(found)) => Err(Failure::OutputClosed(found.and(ended))),
+        Err(failure) => Err(failure),
     }
 }

@@ -34,6 +34,7 @@ pub fn run(
             context.detail(&format!("run {seed} of {runs}"));
             let outcome = replay::outcome(command.to_vec(), schedule.clone(), seed, &file);
             let _ = std::fs::remove_file(&file);
+            super::begin()?;
             let outcome = outcome?;
             match counted.iter_mut().find(|(known, _)| *known == outcome) {
                 Some((_, count)) => *count += 1,
