@@ -31,10 +31,12 @@ static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// A program has so long to end by itself.
 const GRACE: Duration = Duration::from_secs(1);
 /// Reading and analysing what was recorded are over so long after the signal, unless the program took so long to end that
-/// there is [`AT_LEAST`] for them; half of that time is for reading.
-const ANALYSED: Duration = Duration::from_millis(1400);
+/// there is [`AT_LEAST`] for them. Reading takes about a third of the time that the quickest engine takes, so it gets one part of
+/// four.
+const ANALYSED: Duration = Duration::from_millis(1300);
 const AT_LEAST: Duration = Duration::from_millis(500);
-/// Two signals this close are one: `timeout` sends its own to us, and to the group that we are in.
+const PARTS: u32 = 4;
+/// Two signals of one sender this close are one: `timeout` sends its own to us, and to the group that we are in.
 const AT_ONCE: Duration = Duration::from_millis(50);
 
 /// What comes of an interrupt.
@@ -74,8 +76,8 @@ pub fn listen(then: Then) -> Result<(), String> {
 
 /// Runs in a thread of its own.
 fn handle(signal: Signal) {
-    if let Some((_, came)) = ASKED.get() {
-        if came.elapsed() >= AT_ONCE {
+    if let Some((first, came)) = ASKED.get() {
+        if signal.sender != first.sender || came.elapsed() >= AT_ONCE {
             end_at_once(signal);
         }
         return;
@@ -135,18 +137,23 @@ fn end_programs() {
 
 fn end_at_once(signal: Signal) -> ! {
     end_programs();
-    if let Ok(mut paths) = UNFINISHED.try_lock() {
-        paths.drain(..).for_each(|path| _ = std::fs::remove_file(path));
-    }
+    remove_unfinished();
     std::process::exit(128 + signal.number);
 }
 
-/// From the time that is left to read and analyse what was recorded, half is for each.
+/// Removes files that are not finished, before the program ends at once.
+fn remove_unfinished() {
+    if let Ok(mut paths) = UNFINISHED.try_lock() {
+        paths.drain(..).for_each(|path| _ = std::fs::remove_file(path));
+    }
+}
+
+/// Divides the time that is left to read and analyse what was recorded.
 fn hurry() {
     let Some((_, came)) = ASKED.get() else { return };
     let now = Instant::now();
     let stop = (*came + ANALYSED).max(now + AT_LEAST);
-    if ENOUGH.set(now + (stop - now) / 2).is_ok() {
+    if ENOUGH.set(now + (stop - now) / PARTS).is_ok() {
         later(stop, || INTERRUPTED.store(true, Ordering::SeqCst));
     }
 }

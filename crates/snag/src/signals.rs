@@ -11,9 +11,14 @@ pub struct Signal {
     pub number: i32,
     /// The kernel sent it, because of the terminal: to the whole group of processes that has the terminal.
     pub to_group: bool,
+    /// The process that sent it, if it was one.
+    pub sender: i32,
 }
 
 const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
+/// Bytes by which the handler notes a signal: few enough to be written at once.
+const NOTE: usize = 6;
 
 /// Where the handler writes.
 static PIPE: AtomicI32 = AtomicI32::new(-1);
@@ -28,9 +33,10 @@ pub fn receive(mut each: impl FnMut(Signal) + Send + 'static) -> Result<(), Stri
     // SAFETY: a plain system call on a descriptor of ours. The handler must never wait.
     unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
     let take = move || {
-        let mut noted = [0; 2];
+        let mut noted = [0; NOTE];
         while reader.read_exact(&mut noted).is_ok() {
-            each(Signal { number: noted[0] as i32, to_group: noted[1] != 0 });
+            let [number, to_group, sender @ ..] = noted;
+            each(Signal { number: number as i32, to_group: to_group != 0, sender: i32::from_ne_bytes(sender) });
         }
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(take).map_err(cannot)?;
@@ -60,7 +66,9 @@ extern "C" fn note(signal: libc::c_int, about: *mut libc::siginfo_t, _: *mut lib
     unsafe {
         let errno = *libc::__errno_location();
         if libc::getpid() == OWNER.load(Ordering::SeqCst) {
-            let noted = [signal as u8, ((*about).si_code == libc::SI_KERNEL) as u8];
+            let to_group = (*about).si_code == libc::SI_KERNEL;
+            let [a, b, c, d] = if to_group { 0 } else { (*about).si_pid() }.to_ne_bytes();
+            let noted: [u8; NOTE] = [signal as u8, to_group as u8, a, b, c, d];
             libc::write(PIPE.load(Ordering::SeqCst), noted.as_ptr().cast(), noted.len());
         } else {
             // A child that is about to become another program: it ends as that would have.

@@ -62,12 +62,19 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 struct Message {
     executable: Option<PathBuf>,
     manifest_path: Option<PathBuf>,
+    profile: Option<Profile>,
+}
+
+/// How it was built.
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
 }
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     let (for_cargo, for_program) = split(args);
-    interrupt::listen(Then::Report)?;
+    interrupt::listen(Then::End)?;
     interrupt::doing(Doing::Build);
     let built = build(args.what, for_cargo);
     interrupt::doing(Doing::Work);
@@ -157,7 +164,9 @@ fn build(what: What, arguments: &[OsString]) -> Result<Vec<(PathBuf, PathBuf)>, 
     for line in BufReader::new(child.stdout.take().expect("it is piped")).lines() {
         let line = line.map_err(|error| format!("{shown}: {error}"))?;
         let Ok(message) = serde_json::from_str::<Message>(&line) else { continue };
-        if let (Some(program), Some(manifest)) = (message.executable, message.manifest_path) {
+        // Tests of a package that has programs and examples come with these.
+        let is_wanted = what != What::Test || message.profile.is_some_and(|profile| profile.test);
+        if let (true, Some(program), Some(manifest)) = (is_wanted, message.executable, message.manifest_path) {
             built.push((program, manifest.parent().unwrap_or(Path::new(".")).to_owned()));
         }
     }

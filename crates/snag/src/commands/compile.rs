@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::failure::{Failure, Status};
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 /// Arguments of `snag cc` and `snag c++`.
@@ -69,8 +70,8 @@ pub fn run(context: &Context, args: &Args, cpp: bool) -> Result<Status, Failure>
     }
     command.args(&args.arguments);
     context.detail(&format!("{command:?}"));
-    let status = command.status().map_err(|error| format!("{}: {error}", compiler.display()))?;
-    Ok(Status::Program(status.code().map_or(2, |code| code as u8)))
+    // In our place: who sends us a signal means the compiler.
+    Err(format!("{}: {}", compiler.display(), command.exec()).into())
 }
 
 fn version(compiler: &OsString) -> Option<String> {

@@ -1,15 +1,17 @@
-// Works until it is ended, with a race, and does not make that easy: `plain`, `ignores`, `stops`, `forks`, `daemon`. Or it ends when asked to,
-// and says so: `handles`.
+// Works until it is ended, with a race, and does not make that easy: `plain`, `ignores`, `stops`, `forks`, `daemon`. Or it ends when asked
+// to, and says so: `handles`. After as many rounds as it is told it only waits.
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
-static volatile sig_atomic_t over;
+static volatile sig_atomic_t over, asked;
+static long rounds = -1;
 static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
 static long counters[64];
 
@@ -22,11 +24,16 @@ static void react(void (*how)(int))
 static void end(int signal)
 {
     over = 1;
+    asked++;
 }
 
 static void *work(void *argument)
 {
-    for (int round = 1; !over; round++) {
+    for (long round = 1; !over; round++) {
+        if (rounds >= 0 && round > rounds) {
+            usleep(1000);
+            continue;
+        }
         for (int i = 0; i < 64; i++)
             counters[i]++;
         pthread_mutex_lock(&m);
@@ -41,6 +48,8 @@ static void *work(void *argument)
 int main(int count, char **words)
 {
     const char *how = words[1];
+    if (count > 2)
+        rounds = atol(words[2]);
     if (!strcmp(how, "ignores"))
         react(SIG_IGN);
     if (!strcmp(how, "handles"))
@@ -67,6 +76,7 @@ int main(int count, char **words)
         raise(SIGSTOP);
     work(NULL);
     pthread_join(thread, NULL);
-    printf("ended\n");
+    usleep(200000);
+    printf("ended, asked %d times\n", (int)asked);
     return 0;
 }

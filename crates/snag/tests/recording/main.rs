@@ -3,8 +3,10 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod asked;
+mod endings;
 mod examples;
 mod freely;
+mod interrupts;
 mod replaying;
 mod reports;
 mod rust;

@@ -1,5 +1,6 @@
 //! Programs, compiled on the spot, and snag on them.
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -85,4 +86,65 @@ pub fn text(output: &Output) -> String {
 /// Standard error as text.
 pub fn complaint(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Processes that were started for a test, found by their environment, also if they have left their parents.
+pub struct Mark(String);
+
+impl Mark {
+    const NAME: &str = "SNAG_TEST_MARK";
+
+    pub fn new(name: &str) -> Mark {
+        Mark(format!("{}-{name}", std::process::id()))
+    }
+
+    /// Snag in a folder, in a group of processes of its own, with the signals that end programs as a shell gives them.
+    pub fn command(&self, folder: &Folder, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_snag"));
+        self.prepare(&mut command, folder, arguments);
+        command
+    }
+
+    /// The same for any command.
+    pub fn prepare(&self, command: &mut Command, folder: &Folder, arguments: &[&str]) {
+        std::fs::create_dir_all(folder.path("temporary")).unwrap();
+        command
+            .args(arguments)
+            .current_dir(&folder.0)
+            .env(Self::NAME, &self.0)
+            .env("TMPDIR", folder.path("temporary"))
+            .env_remove("RUSTFLAGS")
+            .stdin(Stdio::null())
+            .process_group(0);
+        // SAFETY: plain system calls in the child before it becomes the program.
+        unsafe {
+            command.pre_exec(|| {
+                for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+                    libc::signal(signal, libc::SIG_DFL);
+                }
+                Ok(())
+            })
+        };
+    }
+
+    /// Those that are alive.
+    pub fn processes(&self) -> Vec<i32> {
+        let mark = format!("{}={}", Self::NAME, self.0).into_bytes();
+        let is_ours = |id: &i32| {
+            let environment = std::fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
+            environment.split(|&byte| byte == 0).any(|entry| entry == mark)
+        };
+        let entries = std::fs::read_dir("/proc").unwrap();
+        let ids = entries.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse::<i32>().ok());
+        ids.filter(is_ours).collect()
+    }
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        for process in self.processes() {
+            // SAFETY: a plain system call; the process is ours.
+            unsafe { libc::kill(process, libc::SIGKILL) };
+        }
+    }
 }
