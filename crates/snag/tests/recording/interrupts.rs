@@ -80,7 +80,9 @@ impl<'a> Running<'a> {
         let left = self.mark.processes();
         assert!(left.is_empty(), "processes are left behind: {left:?}: {}", self.said());
         self.out.read_to_string(&mut self.printed).unwrap();
-        let files: Vec<_> = std::fs::read_dir(self.folder.path("temporary")).unwrap().collect();
+        // A compiler that was ended leaves files of its own.
+        let files = std::fs::read_dir(self.folder.path("temporary")).unwrap().map(|entry| entry.unwrap().file_name());
+        let files: Vec<_> = files.filter(|name| name.to_string_lossy().starts_with("snag")).collect();
         assert!(files.is_empty(), "{files:?}: {}", self.said());
         let hidden = std::fs::read_dir(&self.folder.0).unwrap().map(|entry| entry.unwrap().file_name());
         let hidden: Vec<_> = hidden.filter(|name| name.to_string_lossy().starts_with('.')).collect();

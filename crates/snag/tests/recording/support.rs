@@ -114,6 +114,8 @@ impl Mark {
             .env(Self::NAME, &self.0)
             .env("TMPDIR", folder.path("temporary"))
             .env_remove("RUSTFLAGS")
+            // Tests that fail on purpose need not say where at length.
+            .env_remove("RUST_BACKTRACE")
             .stdin(Stdio::null())
             .process_group(0);
         // SAFETY: plain system calls in the child before it becomes the program.
