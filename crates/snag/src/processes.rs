@@ -19,7 +19,7 @@ pub struct Process {
 pub enum Which {
     /// All of a program that is recorded, also those that have left their parents: daemons.
     All,
-    /// Only children of children in our session: a build may have started a server that is there for others, too.
+    /// Those of a build in our session: it may have started a server that is there for others, too.
     OfSession,
 }
 
@@ -100,22 +100,32 @@ fn descendants(which: Which) -> Vec<Process> {
     let session = all.get(&own).map(|process| process.session);
     let wanted = |process: &&Process| match which {
         Which::All => descends(process) || is_marked(process.id, own),
-        Which::OfSession => Some(process.session) == session && descends(process),
+        Which::OfSession => Some(process.session) == session && (descends(process) || is_of_build(process.id, own)),
     };
     all.values().filter(|process| process.id != own).filter(wanted).copied().collect()
 }
 
+/// The environment variable by which what a build has started is known, also when its parents have ended.
+pub const BUILD: &str = "SNAG_BUILD";
+
+fn is_of_build(process: i32, builder: i32) -> bool {
+    variable(process, BUILD).is_some_and(|value| value == builder.to_string())
+}
+
 /// Whether its environment is that of a program which this process records.
 fn is_marked(process: i32, recorder: i32) -> bool {
-    let Ok(environment) = std::fs::read(format!("/proc/{process}/environ")) else { return false };
-    let value = environment
-        .split(|&byte| byte == 0)
-        .find_map(|entry| entry.strip_prefix(wire::VARIABLE.as_bytes())?.strip_prefix(b"="));
-    value.is_some_and(|path| {
-        let path = String::from_utf8_lossy(path);
+    variable(process, wire::VARIABLE).is_some_and(|path| {
         let mut parts = path.split('/').filter(|part| !part.is_empty());
         parts.next() == Some("proc") && parts.next() == Some(&recorder.to_string())
     })
+}
+
+/// A variable of the environment with which a process began.
+fn variable(process: i32, name: &str) -> Option<String> {
+    let environment = std::fs::read(format!("/proc/{process}/environ")).ok()?;
+    let mut entries = environment.split(|&byte| byte == 0);
+    let value = entries.find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+    Some(String::from_utf8_lossy(value).into_owned())
 }
 
 #[cfg(test)]

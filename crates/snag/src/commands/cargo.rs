@@ -6,6 +6,7 @@ use crate::commands::{check, compile};
 use crate::context::Context;
 use crate::failure::{Failure, Status};
 use crate::interrupt::{self, Doing, Then};
+use crate::processes;
 use clap::ValueEnum;
 use serde::Deserialize;
 use std::ffi::OsString;
@@ -152,6 +153,7 @@ fn build(what: What, arguments: &[OsString]) -> Result<Vec<(PathBuf, PathBuf)>, 
     command.args(["--message-format=json-render-diagnostics", "--target", TARGET]).args(arguments);
     // -Z on a stable compiler.
     command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", flags()?).env_remove("CARGO_ENCODED_RUSTFLAGS");
+    command.env(processes::BUILD, std::process::id().to_string());
     for profile in ["DEV", "RELEASE"] {
         // Names and lines, and symbols to find the runtime by.
         command
