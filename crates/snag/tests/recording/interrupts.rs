@@ -172,6 +172,7 @@ fn the_second_interrupt_ends_at_once() {
         let mut running = Running::start(&mark, &folder, &[command, "--", "./program", "ignores", "20"]);
         running.send(libc::SIGTERM);
         while !running.said().contains("again to end at once") {
+            assert!(running.sent.elapsed() < SOON, "{}", running.said());
             std::thread::sleep(Duration::from_millis(1));
         }
         std::thread::sleep(Duration::from_millis(60));
