@@ -7,6 +7,7 @@
 //! the events and read again by [`Recorded`].
 
 pub mod beside;
+pub mod code;
 mod hash;
 pub mod layout;
 pub mod recorded;
@@ -14,6 +15,7 @@ pub mod recorder;
 pub mod replay;
 pub mod ring;
 pub mod runtime;
+pub mod standing;
 pub mod symbols;
 pub mod translate;
 

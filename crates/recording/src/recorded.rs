@@ -1,6 +1,7 @@
 //! What a recording has beside its events, read again.
 
 use crate::beside::{Input, kind};
+use crate::code::Code;
 use crate::layout::Layouts;
 use crate::wire::Segment;
 use snag_trace::snag_format::read_extras;
@@ -47,6 +48,8 @@ pub struct Recorded {
     sites: HashMap<u32, Vec<Frame>>,
     /// What the variables of the program consist of.
     layouts: Layouts,
+    /// Where its places and locks were in memory.
+    pub code: Code,
 }
 
 impl Recorded {
@@ -147,6 +150,7 @@ impl Recorded {
                     }
                 }
             }
+            kind::CODE => self.code.read(&mut input)?,
             _ => return None,
         }
         Some(())

@@ -2,6 +2,7 @@
 //!
 //! Resolved once per address while the program runs, so that the trace can be read where the program is not.
 
+use crate::code::Mapped;
 use crate::layout::Layouts;
 use addr2line::Loader;
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
@@ -86,6 +87,15 @@ impl Symbols {
             });
             self.mappings.push(Mapping { start, end, module });
         }
+    }
+
+    /// The files that were ever mapped, in the order in which they came.
+    pub fn mapped(&self) -> impl Iterator<Item = Mapped> {
+        self.modules.iter().map(|module| Mapped {
+            path: module.path.clone(),
+            bias: module.bias,
+            extent: module.extent.clone(),
+        })
     }
 
     fn module_at(&mut self, address: u64) -> Option<&mut Module> {

@@ -137,6 +137,8 @@ pub struct Thread {
     pub own: crate::free::Own,
     /// What it may be waiting for in a loop.
     pub spins: crate::spin::Spins,
+    /// What it is doing, as it was said when that began.
+    pub next: crate::token::Next,
     /// What an acquiring fence would acquire.
     pub unacquired: crate::atomic::Unacquired,
 }

@@ -179,7 +179,7 @@ fn race(
     }
     let schedule = replay::along_witness(trace, recorded, witness.iter(trace), &then);
     context.detail(&format!("driving the program through {} turns", schedule.len()));
-    let driven = replay::drive(trace, command, schedule, &then)?;
+    let driven = replay::drive(trace, recorded, command, schedule, &then)?;
     let mut out = Output::open(None)?;
     let status = match driven {
         Driven::Confirmed(standing) => {
