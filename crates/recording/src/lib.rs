@@ -15,6 +15,7 @@ pub mod recorder;
 pub mod replay;
 pub mod ring;
 pub mod runtime;
+pub mod seal;
 pub mod standing;
 pub mod symbols;
 pub mod translate;

@@ -3,6 +3,7 @@
 use crate::beside::{Input, kind};
 use crate::code::Code;
 use crate::layout::Layouts;
+use crate::seal::{Seal, Sealed};
 use crate::wire::Segment;
 use snag_trace::snag_format::read_extras;
 use snag_trace::{EventId, ThreadId, Trace};
@@ -248,6 +249,11 @@ impl Recorded {
     /// The command line that was recorded.
     pub fn command(&self) -> Vec<&str> {
         self.about.iter().filter(|(key, _)| key == "argument").map(|(_, value)| value.as_str()).collect()
+    }
+
+    /// Whether it was made by whoever has this seal.
+    pub fn sealed(&self, seal: &Seal) -> Sealed {
+        seal.on(&self.about)
     }
 
     /// Something that is said about the recording: `folder`, `program`.

@@ -5,7 +5,7 @@
 
 use crate::recorded::{Recorded, thread_numbers};
 use crate::recorder::{Ended, Options, Prints, Recorder};
-use crate::ring::Settings;
+use crate::ring::{Settings, memory_file};
 use crate::standing::{Stopped, Wanted, records};
 use crate::symbols::Symbols;
 use crate::translate::Translator;
@@ -15,8 +15,9 @@ use snag_trace::snag_format::RecordedEvent;
 use snag_trace::{EventId, Op, Tables, Trace, VarId, Variable};
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
@@ -89,10 +90,13 @@ pub struct Outcome {
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Drives the program along a schedule made by [`through_race`], lets it run on, with turns taken at random from the seed, and
-/// says how it ended. What it prints goes through a file in the given place.
-pub fn outcome(command: Vec<OsString>, schedule: Vec<Segment>, seed: u64, output: &Path) -> Result<Outcome, String> {
+/// says how it ended. What it prints goes through a file without a name.
+pub fn outcome(command: Vec<OsString>, schedule: Vec<Segment>, seed: u64) -> Result<Outcome, String> {
+    let file = memory_file("snag-output").map_err(|error| format!("cannot keep what is printed: {error}"))?;
+    let file = Arc::new(File::from(file));
     let settings = Settings { schedule, seed, quantum: 100, ..Settings::default() };
-    let mut recorder = Recorder::start(&Options { command, settings, prints: Prints::Into(output.to_owned()) })?;
+    let prints = Prints::Into(file.clone());
+    let mut recorder = Recorder::start(&Options { command, settings, prints, seal: None })?;
     let started = Instant::now();
     let mut last = (Instant::now(), 0);
     let ended = loop {
@@ -111,7 +115,8 @@ pub fn outcome(command: Vec<OsString>, schedule: Vec<Segment>, seed: u64, output
         }
     };
     let followed = recorder.ring.header().outcome.load(Acquire) == wire::FOLLOWED;
-    let output = std::fs::read(output).map_err(|error| format!("{}: {error}", output.display()))?;
+    let mut output = vec![0; file.metadata().map_or(0, |data| data.len() as usize)];
+    file.read_exact_at(&mut output, 0).map_err(|error| format!("cannot read what was printed: {error}"))?;
     Ok(Outcome { ended, output, followed })
 }
 
@@ -164,7 +169,7 @@ pub fn drive(
         Segment { thread, timeout: 0, until: steps[event.index()] }
     }));
     let settings = Settings { schedule: schedule.clone(), stop_at_end: true, look_before, ..Settings::default() };
-    let mut recorder = Recorder::start(&Options { command, settings, prints: Prints::AsWeDo })?;
+    let mut recorder = Recorder::start(&Options { command, settings, prints: Prints::AsWeDo, seal: None })?;
     let result = follow(&mut recorder).map(|why| {
         let done = recorder.ring.header().replayed.load(Relaxed).min(look_before as u64);
         let mut look = Look { trace, recorded, then, steps: &schedule[look_before..], first: look_before, read: 0 };
@@ -261,8 +266,12 @@ impl Look<'_> {
     /// Compares where the threads stand with where they should.
     fn stand(&mut self, recorder: &mut Recorder) -> Result<Vec<Standing>, String> {
         let (mut standing, mut calls) = (Vec::new(), Vec::new());
+        let symbols = &recorder.translator.symbols;
+        let all = self.then.iter().map(|&event| Wanted::new(self.trace, self.recorded, event, symbols));
+        let all = all.collect::<Result<Vec<Wanted>, String>>()?;
         for (index, &event) in self.then.iter().enumerate() {
-            let wanted = Wanted::new(self.trace, self.recorded, event, &recorder.translator.symbols)?;
+            let mut wanted = all[index];
+            wanted.races_with(&all);
             let stopped = recorder.translator.stopped.get(&self.steps[index].thread).copied();
             let symbols = &mut recorder.translator.symbols;
             let is = |found: Stopped, symbols: &mut Symbols| wanted.is(self.trace, self.recorded, &found, symbols);
@@ -352,7 +361,7 @@ fn deeds<'a>(records: impl Iterator<Item = &'a Vec<u64>>, thread: u32) -> Vec<St
 }
 
 fn read_memory(process: u32, address: u64, length: usize) -> Option<Vec<u8>> {
-    let memory = std::fs::File::open(format!("/proc/{process}/mem")).ok()?;
+    let memory = File::open(format!("/proc/{process}/mem")).ok()?;
     let mut bytes = vec![0; length];
     memory.read_exact_at(&mut bytes, address).ok()?;
     Some(bytes)
@@ -370,7 +379,7 @@ pub enum Repeated {
 /// Runs the program along the recording's own schedule and compares every event.
 pub fn repeat(trace: &Trace, recorded: &Recorded, command: Vec<OsString>) -> Result<Repeated, String> {
     let settings = Settings { schedule: recorded.schedule(), ..Settings::default() };
-    let mut recorder = Recorder::start(&Options { command, settings, prints: Prints::AsWeDo })?;
+    let mut recorder = Recorder::start(&Options { command, settings, prints: Prints::AsWeDo, seal: None })?;
     let mut comparison = Comparison { trace, compared: 0, difference: None };
     let ended = loop {
         let Recorder { ring, translator, .. } = &mut recorder;

@@ -130,6 +130,8 @@ pub struct Wanted {
     pub size: u64,
     /// It may be less than what the program does: it ends with its block.
     cut: bool,
+    /// The bytes that all accesses of the race have in common: first one and length.
+    common: (u64, u64),
 }
 
 impl Wanted {
@@ -154,7 +156,19 @@ impl Wanted {
             op => return Err(format!("nobody can be stopped in front of an event '{}'", op.word())),
         };
         let Some(_) = address.checked_add(size) else { return Err("the race is not about memory".to_owned()) };
-        Ok(Wanted { op: event.op, location: event.location, address, size, cut: event.value.is_none() })
+        let cut = event.value.is_none();
+        Ok(Wanted { op: event.op, location: event.location, address, size, cut, common: (address, size) })
+    }
+
+    /// Makes known what else the race is about.
+    pub fn races_with(&mut self, others: &[Wanted]) {
+        let (mut start, mut end) = (self.address, self.address + self.size);
+        for other in others {
+            (start, end) = (start.max(other.address), end.min(other.address + other.size));
+        }
+        if start < end {
+            self.common = (start, end - start);
+        }
     }
 
     /// Whether it is memory.
@@ -171,8 +185,9 @@ impl Wanted {
         let Wanted { address, size, .. } = *self;
         match found.code {
             op::LOCK | op::READ_LOCK | op::WAIT_END | op::FREE => found.address == address,
-            // A range becomes several events, and so does an access of sixteen bytes.
-            op::RANGE_READ | op::RANGE_WRITE => contains(found, address, size),
+            // A range becomes several events, and how long it is may depend on what it finds: a text ends where it ends.
+            op::RANGE_READ | op::RANGE_WRITE => contains(found, self.common.0, self.common.1),
+            // So does an access of sixteen bytes become two.
             _ if found.size == 16 => contains(found, address, size),
             _ => found.address == address && (found.size == size || self.cut && size < found.size),
         }

@@ -19,6 +19,7 @@ mod interrupt;
 mod long;
 mod output;
 mod progress;
+mod secret;
 mod survey;
 
 use clap::Parser;

@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::failure::{Failure, Status};
 use crate::interrupt;
+use crate::secret;
 use snag_recording::ring::Settings;
 use snag_recording::{Ended, Options, Prints, Recorder, Summary, Unrecorded};
 use std::ffi::OsString;
@@ -91,7 +92,11 @@ pub fn record(
     prints: Prints,
     path: &Path,
 ) -> Result<Summary, Unrecorded> {
-    let options = Options { command: command.to_vec(), settings, prints };
+    let seal = secret::seal();
+    if let Err(why) = &seal {
+        context.detail(&format!("the recording can be replayed with --trust only: {why}"));
+    }
+    let options = Options { command: command.to_vec(), settings, prints, seal: seal.ok() };
     interrupt::listen(interrupt::Then::Report)?;
     interrupt::leave_to_program(true);
     let summary = Recorder::record_into(&options, path, interrupt::program_is);

@@ -8,6 +8,7 @@ mod freely;
 mod replaying;
 mod reports;
 mod rust;
+mod standing;
 mod sturdy;
 mod support;
 mod ways_in;
