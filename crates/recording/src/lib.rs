@@ -8,6 +8,7 @@
 
 pub mod beside;
 pub mod code;
+mod functions;
 mod hash;
 pub mod layout;
 pub mod recorded;

@@ -392,3 +392,15 @@ unsafe extern "C" fn leave_without_token() {
         unsafe { thread::leave_frame(thread, put1) };
     }
 }
+
+/// The thread leaves functions without returning from them, and goes on where the stack pointer is `stack` between two calls.
+pub unsafe fn left_to(stack: usize) {
+    let thread = thread::current();
+    if free::is_free() {
+        return unsafe { free::left_to(thread, stack) };
+    }
+    if HOLDER.0.load(Relaxed) == thread as usize || token::not_holder(thread) {
+        flush();
+        unsafe { thread::leave_frames(thread, stack, put1) };
+    }
+}

@@ -11,5 +11,6 @@ mod rust;
 mod standing;
 mod sturdy;
 mod support;
+mod trusting;
 mod ways_in;
 mod zoo;

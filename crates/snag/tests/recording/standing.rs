@@ -107,3 +107,33 @@ fn races_of_cpp_objects_are_confirmed() {
         }
     }
 }
+
+/// All that a report says of a program in one of its modes.
+fn reported(folder: &Folder, mode: &str) -> String {
+    let output = snag(folder, &["run", "--", "./program", mode]);
+    assert_eq!(output.status.code(), Some(1), "{mode}: {}{}", text(&output), complaint(&output));
+    text(&output)
+}
+
+#[test]
+fn functions_left_by_longjmp_are_in_no_stack() {
+    let folder = Folder::new("left-behind");
+    compile("gcc", &["-g", "-w", "-O1", "-fsanitize=thread"], &program("left_behind.c"), &folder.path("program"));
+    for mode in ["longjmp", "_longjmp", "siglongjmp", "here", "handler"] {
+        let report = reported(&folder, mode);
+        assert!(report.contains("data race on g") && report.contains("was created by"), "{mode}: {report}");
+        let stale = ["deep", "jumper"].iter().any(|name| report.contains(name));
+        assert!(!stale, "{mode}: {report}");
+    }
+}
+
+#[test]
+fn functions_left_by_an_exception_are_in_no_stack() {
+    let folder = Folder::new("thrown");
+    let (flags, object) = (["-g", "-w", "-O1", "-fsanitize=thread"], folder.path("through.o"));
+    compile("gcc", &[&flags[..], &["-funwind-tables", "-c"]].concat(), &program("thrown_through.c"), &object);
+    let with_object = [&flags[..], &[object.to_str().unwrap()]].concat();
+    compile("g++", &with_object, &program("thrown.cpp"), &folder.path("program"));
+    let report = reported(&folder, "");
+    assert!(report.contains("data race on g") && !report.contains("deep at"), "{report}");
+}

@@ -20,7 +20,7 @@ pub fn to_run(trace: &Path, recorded: &Recorded, given: &[OsString], trust: bool
     if trust {
         return Ok(command);
     }
-    let seal = secret::seal();
+    let seal = secret::known_seal();
     let why = match seal.as_ref().map(|seal| recorded.sealed(seal)) {
         Ok(Sealed::Here) => match is_recorded_program(recorded, &command) {
             true => return Ok(command),
@@ -28,7 +28,7 @@ pub fn to_run(trace: &Path, recorded: &Recorded, given: &[OsString], trust: bool
         },
         Ok(Sealed::Elsewhere) => "it was not made by this user on this machine, or was changed".to_owned(),
         Ok(Sealed::Never) => "nothing says that it was made by this user on this machine".to_owned(),
-        Err(why) => format!("nobody can tell whether it was made by this user on this machine: {why}"),
+        Err(why) => format!("nothing can tell whether it was made by this user on this machine ({why})"),
     };
     Err(format!(
         "{}: not replayed: {why}. It would run: {}. If that is all right, add --trust, or give the command again after --",
