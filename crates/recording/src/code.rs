@@ -135,9 +135,8 @@ mod tests {
     #[test]
     fn places_and_locks_move_with_the_files_that_they_are_in() {
         let (then, now) = (symbols(&mapped_at(0x5555_0000_0000)), symbols(&mapped_at(0x5666_0000_0000)));
-        let mut new = NewCode::default();
-        new.places = vec![(LocId(3), 0x5555_0000_0123), (LocId(3), 0x5555_0000_0456), (LocId(4), 0x7000_0000_0001)];
-        new.locks = vec![(LockId(1), 0x5555_0000_0800)];
+        let places = vec![(LocId(3), 0x5555_0000_0123), (LocId(3), 0x5555_0000_0456), (LocId(4), 0x7000_0000_0001)];
+        let mut new = NewCode { places, locks: vec![(LockId(1), 0x5555_0000_0800)], ..NewCode::default() };
         let mut block = Vec::new();
         new.take(&then, &mut block);
         let mut code = Code::default();
