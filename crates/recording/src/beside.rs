@@ -12,6 +12,8 @@
 //! 7 sites     n × (location of the trace, n × (function, place))
 //! 8 layouts   types n × (size, 0 | 1 type of the elements | 2 + n, n × (name, offset, type)); variables n × (address,
 //!             type, name or nothing if that of block 5 is right)
+//! 9 code      files n × (path, what is added to the addresses in it, first and last address); places n × (location of the
+//!             trace, program counter); locks n × (lock of the trace, address)
 //! ```
 //!
 //! All numbers are LEB128. A *call* is a node of the tree of calls: its caller's node and the frame it was called from; 0
@@ -28,6 +30,7 @@ pub mod kind {
     pub const THREADS: u8 = 6;
     pub const SITES: u8 = 7;
     pub const LAYOUTS: u8 = 8;
+    pub const CODE: u8 = 9;
 }
 
 /// Appends a number.

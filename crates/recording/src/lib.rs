@@ -7,6 +7,8 @@
 //! the events and read again by [`Recorded`].
 
 pub mod beside;
+pub mod code;
+mod functions;
 mod hash;
 pub mod layout;
 pub mod recorded;
@@ -14,6 +16,8 @@ pub mod recorder;
 pub mod replay;
 pub mod ring;
 pub mod runtime;
+pub mod seal;
+pub mod standing;
 pub mod symbols;
 pub mod translate;
 

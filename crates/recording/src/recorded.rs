@@ -1,7 +1,9 @@
 //! What a recording has beside its events, read again.
 
 use crate::beside::{Input, kind};
+use crate::code::Code;
 use crate::layout::Layouts;
+use crate::seal::{Seal, Sealed};
 use crate::wire::Segment;
 use snag_trace::snag_format::read_extras;
 use snag_trace::{EventId, ThreadId, Trace};
@@ -47,6 +49,8 @@ pub struct Recorded {
     sites: HashMap<u32, Vec<Frame>>,
     /// What the variables of the program consist of.
     layouts: Layouts,
+    /// Where its places and locks were in memory.
+    pub code: Code,
 }
 
 impl Recorded {
@@ -147,6 +151,7 @@ impl Recorded {
                     }
                 }
             }
+            kind::CODE => self.code.read(&mut input)?,
             _ => return None,
         }
         Some(())
@@ -244,6 +249,11 @@ impl Recorded {
     /// The command line that was recorded.
     pub fn command(&self) -> Vec<&str> {
         self.about.iter().filter(|(key, _)| key == "argument").map(|(_, value)| value.as_str()).collect()
+    }
+
+    /// Whether it was made by whoever has this seal.
+    pub fn sealed(&self, seal: &Seal) -> Sealed {
+        seal.on(&self.about)
     }
 
     /// Something that is said about the recording: `folder`, `program`.

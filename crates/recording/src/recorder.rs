@@ -3,6 +3,7 @@
 use crate::beside::kind;
 use crate::ring::{Ring, Settings};
 use crate::runtime::Library;
+use crate::seal::{SEAL, Seal};
 use crate::symbols::Symbols;
 use crate::translate::{Oddities, Translator};
 use crate::wire;
@@ -14,6 +15,7 @@ use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -26,18 +28,20 @@ pub struct Options {
     pub settings: Settings,
     /// Where what it prints goes.
     pub prints: Prints,
+    /// What the recording is sealed with, if it is.
+    pub seal: Option<Seal>,
 }
 
 /// Where what a program prints goes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub enum Prints {
     /// Where ours goes.
     #[default]
     AsWeDo,
     /// All of it to our standard error, as our standard output is for something else.
     ToStandardError,
-    /// Into a file.
-    Into(PathBuf),
+    /// Into a file that is open for reading and writing.
+    Into(Arc<File>),
 }
 
 /// Why there is no recording.
@@ -100,6 +104,7 @@ pub struct Recorder {
     pub child: Child,
     _library: Library,
     command: Vec<OsString>,
+    seal: Option<Seal>,
     /// The translation.
     pub translator: Translator,
     /// Processor time of this process and of its children when the program was started.
@@ -142,9 +147,9 @@ impl Recorder {
                 let out = std::io::stderr().as_fd().try_clone_to_owned();
                 command.stdout(out.map_err(|error| format!("cannot share standard error: {error}"))?);
             }
-            Prints::Into(path) => {
-                let file = File::create(path).and_then(|file| Ok((file.try_clone()?, file)));
-                let (out, err) = file.map_err(|error| format!("{}: cannot create: {error}", path.display()))?;
+            Prints::Into(file) => {
+                let files = file.try_clone().and_then(|file| Ok((file.try_clone()?, file)));
+                let (out, err) = files.map_err(|error| format!("cannot share what is printed: {error}"))?;
                 command.stdin(Stdio::null()).stdout(out).stderr(err);
             }
         }
@@ -155,7 +160,8 @@ impl Recorder {
         if let Some(chunks) = ring.own_chunks() {
             translator.run_freely(chunks);
         }
-        Ok(Recorder { ring, child, _library: library, command: options.command.clone(), translator, before })
+        let (command, seal) = (options.command.clone(), options.seal.clone());
+        Ok(Recorder { ring, child, _library: library, command, seal, translator, before })
     }
 
     /// Starts a program and records it into a file. The file is opened first: if that fails, nothing has happened, and
@@ -240,13 +246,8 @@ impl Recorder {
     }
 
     fn about(&self) -> Vec<u8> {
-        let mut block = vec![kind::ABOUT];
-        let mut say = |key: &str, value: &str| {
-            block.extend_from_slice(key.as_bytes());
-            block.push(b'=');
-            block.extend_from_slice(value.replace('\0', " ").as_bytes());
-            block.push(0);
-        };
+        let mut entries: Vec<(String, String)> = Vec::new();
+        let mut say = |key: &str, value: &str| entries.push((key.to_owned(), value.replace('\0', " ")));
         for argument in &self.command {
             say("argument", &argument.to_string_lossy());
         }
@@ -262,6 +263,13 @@ impl Recorder {
         say("environment", &environment());
         if self.ring.header().free != 0 {
             say("threads", FREELY);
+        }
+        if let Some(seal) = &self.seal {
+            entries.push((SEAL.to_owned(), seal.of(&entries)));
+        }
+        let mut block = vec![kind::ABOUT];
+        for (key, value) in entries {
+            block.extend_from_slice(format!("{key}={value}\0").as_bytes());
         }
         block
     }

@@ -5,15 +5,19 @@
 
 use crate::recorded::{Recorded, thread_numbers};
 use crate::recorder::{Ended, Options, Prints, Recorder};
-use crate::ring::Settings;
+use crate::ring::{Settings, memory_file};
+use crate::standing::{Stopped, Wanted, records};
+use crate::symbols::Symbols;
 use crate::translate::Translator;
 use crate::wire::{self, Segment};
 use snag_trace::events::Event;
 use snag_trace::snag_format::RecordedEvent;
 use snag_trace::{EventId, Op, Tables, Trace, VarId, Variable};
+use std::collections::HashMap;
 use std::ffi::OsString;
+use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
@@ -28,19 +32,29 @@ pub fn along_witness(
     let numbers = thread_numbers(trace);
     let steps = recorded.steps(trace);
     let number = |event: EventId| numbers[trace.thread_of(event).index()] as u32;
+    // One step can be several events, a copy for one. Those who are to stand in front of the last do not do the first.
+    let last: HashMap<u32, u64> =
+        then.iter().map(|&event| (number(event), steps[event.index()].saturating_sub(1))).collect();
     let mut segments: Vec<Segment> = Vec::new();
     let mut add = |thread: u32, until: u64, timeout: bool| match segments.last_mut() {
-        Some(last) if last.thread == thread && !timeout => last.until = last.until.max(until),
+        Some(segment) if segment.thread == thread && !timeout => segment.until = segment.until.max(until),
         _ => segments.push(Segment { thread, timeout: timeout as u32, until }),
     };
     for event in witness {
         let index = event.index();
         let woken_by_time = trace.events.ops()[index] == Op::Wake && trace.events.aux(index) == 0;
-        add(number(event), steps[index], woken_by_time);
+        let most = last.get(&number(event)).copied().unwrap_or(u64::MAX);
+        add(number(event), steps[index].min(most), woken_by_time);
     }
     for &event in then {
-        add(number(event), steps[event.index()].saturating_sub(1), false);
+        add(number(event), last[&number(event)], false);
     }
+    // Who was in a call that blocks has a turn to come out of it. Whoever stands there already does nothing in its turn.
+    segments.extend(then.iter().map(|&event| Segment {
+        thread: number(event),
+        timeout: 0,
+        until: last[&number(event)],
+    }));
     segments
 }
 
@@ -76,10 +90,13 @@ pub struct Outcome {
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Drives the program along a schedule made by [`through_race`], lets it run on, with turns taken at random from the seed, and
-/// says how it ended. What it prints goes through a file in the given place.
-pub fn outcome(command: Vec<OsString>, schedule: Vec<Segment>, seed: u64, output: &Path) -> Result<Outcome, String> {
+/// says how it ended. What it prints goes through a file without a name.
+pub fn outcome(command: Vec<OsString>, schedule: Vec<Segment>, seed: u64) -> Result<Outcome, String> {
+    let file = memory_file("snag-output").map_err(|error| format!("cannot keep what is printed: {error}"))?;
+    let file = Arc::new(File::from(file));
     let settings = Settings { schedule, seed, quantum: 100, ..Settings::default() };
-    let mut recorder = Recorder::start(&Options { command, settings, prints: Prints::Into(output.to_owned()) })?;
+    let prints = Prints::Into(file.clone());
+    let mut recorder = Recorder::start(&Options { command, settings, prints, seal: None })?;
     let started = Instant::now();
     let mut last = (Instant::now(), 0);
     let ended = loop {
@@ -98,7 +115,8 @@ pub fn outcome(command: Vec<OsString>, schedule: Vec<Segment>, seed: u64, output
         }
     };
     let followed = recorder.ring.header().outcome.load(Acquire) == wire::FOLLOWED;
-    let output = std::fs::read(output).map_err(|error| format!("{}: {error}", output.display()))?;
+    let mut output = vec![0; file.metadata().map_or(0, |data| data.len() as usize)];
+    file.read_exact_at(&mut output, 0).map_err(|error| format!("cannot read what was printed: {error}"))?;
     Ok(Outcome { ended, output, followed })
 }
 
@@ -114,8 +132,8 @@ pub struct Standing {
 /// How far a program came along a witness.
 #[derive(Clone, Debug)]
 pub enum Driven {
-    /// All threads stand in front of their events: accesses to overlapping memory, or acquires of locks that the others
-    /// hold.
+    /// All threads were seen in front of their events, at the same time: accesses to overlapping memory, or acquires of locks that
+    /// the others hold.
     Confirmed(Vec<Standing>),
     /// It went another way.
     Diverged {
@@ -131,41 +149,51 @@ pub enum Driven {
 /// How long nothing may happen before a replay is given up.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// How long a thread may take for a single step.
+const ONE_STEP: Duration = Duration::from_secs(5);
+
 /// Drives the program along a schedule made by [`along_witness`].
 pub fn drive(
     trace: &Trace,
+    recorded: &Recorded,
     command: Vec<OsString>,
-    schedule: Vec<Segment>,
+    mut schedule: Vec<Segment>,
     then: &[EventId],
 ) -> Result<Driven, String> {
-    let all = schedule.len() as u64;
-    let settings = Settings { schedule, stop_at_end: true, ..Settings::default() };
-    let mut recorder = Recorder::start(&Options { command, settings, prints: Prints::AsWeDo })?;
-    let why = follow(&mut recorder)?;
-    let done = recorder.ring.header().replayed.load(Relaxed);
-    let result = match why {
-        Some(why) => Driven::Diverged { done, all, why },
-        None => {
-            // Everything stands still, so the chunk is as it is.
-            let rest = recorder.ring.rest().to_vec();
-            recorder.translator.chunk(&rest, false, &mut Translator::taken);
-            stand(trace, &recorder, then).unwrap_or_else(|why| Driven::Diverged { done, all, why })
-        }
-    };
+    let look_before = schedule.len();
+    let numbers = thread_numbers(trace);
+    let steps = recorded.steps(trace);
+    // One step more for each, if need be.
+    schedule.extend(then.iter().map(|&event| {
+        let thread = numbers[trace.thread_of(event).index()] as u32;
+        Segment { thread, timeout: 0, until: steps[event.index()] }
+    }));
+    let settings = Settings { schedule: schedule.clone(), stop_at_end: true, look_before, ..Settings::default() };
+    let mut recorder = Recorder::start(&Options { command, settings, prints: Prints::AsWeDo, seal: None })?;
+    let result = follow(&mut recorder).map(|why| {
+        let done = recorder.ring.header().replayed.load(Relaxed).min(look_before as u64);
+        let mut look = Look { trace, recorded, then, steps: &schedule[look_before..], first: look_before, read: 0 };
+        look.translate(&mut recorder);
+        let stood = match why {
+            Some(why) => Err(why + &look.elsewhere(&mut recorder)),
+            None => look.stand(&mut recorder),
+        };
+        stood.map_or_else(|why| Driven::Diverged { done, all: look_before as u64, why }, Driven::Confirmed)
+    });
     // It has served its purpose.
     let _ = recorder.child.kill();
     let _ = recorder.child.wait();
-    Ok(result)
+    result
 }
 
-/// Waits until the schedule was followed to its end, or why it was not.
+/// Waits until the threads stand where they should, or why they do not.
 fn follow(recorder: &mut Recorder) -> Result<Option<String>, String> {
     let mut last = (Instant::now(), 0, 0);
     loop {
         let Recorder { ring, translator, .. } = recorder;
         let moved = ring.next(Duration::from_millis(5), |words| translator.chunk(words, false, &mut Translator::taken));
         match ring.header().outcome.load(Acquire) {
-            wire::FOLLOWED => return Ok(None),
+            wire::STANDING => return Ok(None),
             wire::DIVERGED => return Ok(Some("the thread whose turn it was cannot run".to_owned())),
             _ => {}
         }
@@ -185,52 +213,155 @@ fn follow(recorder: &mut Recorder) -> Result<Option<String>, String> {
     }
 }
 
-/// Compares where the threads stand with where they should.
-fn stand(trace: &Trace, recorder: &Recorder, then: &[EventId]) -> Result<Driven, String> {
-    let numbers = thread_numbers(trace);
-    let mut standing = Vec::new();
-    for &event in then {
-        let thread = trace.thread_of(event);
-        let name = trace.tables.thread_name(thread);
-        let number = numbers[thread.index()] as u32;
-        let Some(&[first, address, size]) = recorder.translator.stopped.get(&number) else {
-            return Err(format!("{name} was not stopped"));
-        };
-        let access = trace.event(event);
-        if !access.op.has_variable() {
-            // A thread in front of a lock says so by not being in front of an access; its steps say which lock it is.
-            if address != 0 {
-                return Err(format!("{name} stands in front of an access to {address:#x}, and not of a lock"));
-            }
-            standing.push(Standing { event, holds: None });
-            continue;
-        }
-        let Variable::Range { address: wanted, size: bytes } = trace.tables.variable(VarId(access.target)) else {
-            return Err("the race is not about memory".to_owned());
-        };
-        // Operations that are no plain accesses do not say where they are going; for those the count of steps speaks.
-        if address != 0 {
-            let writes = size >> 32 != 0;
-            let same_memory = address & ADDRESS == wanted & ADDRESS;
-            if writes != access.op.writes() || !same_memory {
-                return Err(format!(
-                    "{name} stands in front of another access, a {} of {address:#x}",
-                    if writes { "write" } else { "read" }
-                ));
-            }
-            let _ = first;
-        }
-        let holds = read_memory(recorder.child.id(), wanted & ADDRESS, bytes.min(16) as usize);
-        standing.push(Standing { event, holds });
-    }
-    Ok(Driven::Confirmed(standing))
+/// A look at threads that stand still.
+struct Look<'a> {
+    trace: &'a Trace,
+    recorded: &'a Recorded,
+    /// Where they should stand.
+    then: &'a [EventId],
+    /// The turns in which each of them does just that, from the `first` of the schedule on.
+    steps: &'a [Segment],
+    first: usize,
+    /// Words of the chunk that is being filled that have been translated.
+    read: usize,
 }
 
-/// The part of an address in the trace that is an address of the program.
-const ADDRESS: u64 = (1 << 48) - 1;
+impl Look<'_> {
+    /// Translates all there is. Everything stands still, so the chunk is as it is.
+    fn translate(&mut self, recorder: &mut Recorder) {
+        let Recorder { ring, translator, .. } = recorder;
+        while ring.next(Duration::ZERO, |words| translator.chunk(words, false, &mut Translator::taken)) {}
+        let rest = ring.rest().to_vec();
+        self.read = records(&rest).map(<[u64]>::len).sum();
+        translator.chunk(&rest, false, &mut Translator::taken);
+    }
+
+    fn name(&self, event: EventId) -> &str {
+        self.trace.tables.thread_name(self.trace.thread_of(event))
+    }
+
+    /// Where a thread stands, in words.
+    fn place(&self, recorder: &mut Recorder, index: usize) -> String {
+        let name = self.name(self.then[index]);
+        let number = self.steps[index].thread;
+        match recorder.translator.stopped.get(&number).copied() {
+            Some(stopped) => format!("{name} {}", stopped.describe(&mut recorder.translator.symbols)),
+            None if recorder.translator.has_ended(number as usize) => format!("{name} has ended"),
+            None => format!("{name} was not stopped"),
+        }
+    }
+
+    /// Where all of them stand that were stopped.
+    fn elsewhere(&self, recorder: &mut Recorder) -> String {
+        let mut text = String::new();
+        for index in 0..self.then.len() {
+            if recorder.translator.stopped.contains_key(&self.steps[index].thread) {
+                text += "; ";
+                text += &self.place(recorder, index);
+            }
+        }
+        text
+    }
+
+    /// Compares where the threads stand with where they should.
+    fn stand(&mut self, recorder: &mut Recorder) -> Result<Vec<Standing>, String> {
+        let (mut standing, mut calls) = (Vec::new(), Vec::new());
+        let symbols = &recorder.translator.symbols;
+        let all = self.then.iter().map(|&event| Wanted::new(self.trace, self.recorded, event, symbols));
+        let all = all.collect::<Result<Vec<Wanted>, String>>()?;
+        for (index, &event) in self.then.iter().enumerate() {
+            let mut wanted = all[index];
+            wanted.races_with(&all);
+            let stopped = recorder.translator.stopped.get(&self.steps[index].thread).copied();
+            let symbols = &mut recorder.translator.symbols;
+            let is = |found: Stopped, symbols: &mut Symbols| wanted.is(self.trace, self.recorded, &found, symbols);
+            let may = |found: &Stopped, symbols: &mut Symbols| {
+                found.is_call() && wanted.is_memory() && wanted.is_at(self.trace, self.recorded, found, symbols)
+            };
+            match stopped {
+                Some(found) if is(found, symbols) => {}
+                Some(found) if may(&found, symbols) => calls.push((index, wanted)),
+                _ => return Err(self.place(recorder, index)),
+            }
+            let holds = match wanted.is_memory() {
+                true => read_memory(recorder.child.id(), wanted.address, wanted.size.min(16) as usize),
+                false => {
+                    self.is_held(recorder, index, wanted.address)?;
+                    None
+                }
+            };
+            standing.push(Standing { event, holds });
+        }
+        self.let_call(recorder, &calls)?;
+        Ok(standing)
+    }
+
+    /// Whether the lock in front of which a thread stands is one that another of them holds.
+    fn is_held(&self, recorder: &mut Recorder, index: usize, lock: u64) -> Result<(), String> {
+        let others =
+            self.steps.iter().map(|step| step.thread as usize).filter(|&t| t != self.steps[index].thread as usize);
+        let holders = recorder.translator.holders(lock);
+        match others.into_iter().any(|other| holders.contains(&other)) {
+            true => Ok(()),
+            false => Err(self.place(recorder, index) + ", which none of the others holds"),
+        }
+    }
+
+    /// Threads in front of calls that did not say what they touch do the step that they stand in front of, each alone.
+    fn let_call(&self, recorder: &mut Recorder, calls: &[(usize, Wanted)]) -> Result<(), String> {
+        if calls.is_empty() {
+            return Ok(());
+        }
+        for (index, step) in self.steps.iter().enumerate() {
+            if !calls.iter().any(|call| call.0 == index) {
+                // A turn of no steps.
+                recorder.ring.reschedule(self.first + index, Segment { until: step.until - 1, ..*step });
+            }
+        }
+        recorder.ring.looked();
+        let (started, mut full, mut skip) = (Instant::now(), Vec::new(), self.read);
+        loop {
+            let Recorder { ring, translator, child, .. } = recorder;
+            let over = matches!(ring.header().outcome.load(Acquire), wire::FOLLOWED | wire::DIVERGED)
+                || started.elapsed() > ONE_STEP
+                || child.try_wait().map_err(|error| format!("cannot wait: {error}"))?.is_some();
+            let mut take = |words: &[u64]| {
+                full.extend(records(words.get(skip..).unwrap_or(&[])).map(<[u64]>::to_vec));
+                skip = 0;
+            };
+            while ring.next(Duration::from_millis(1), &mut take) {}
+            let rest = records(ring.rest().get(skip..).unwrap_or(&[])).map(<[u64]>::to_vec).collect::<Vec<_>>();
+            let mut missing = calls.iter().filter(|(index, wanted)| {
+                let deeds = deeds(full.iter().chain(&rest), self.steps[*index].thread);
+                !deeds.iter().any(|deed| wanted.is(self.trace, self.recorded, deed, &mut translator.symbols))
+            });
+            match missing.next().map(|missing| missing.0) {
+                None => return Ok(()),
+                Some(index) if over => {
+                    return Err(self.place(recorder, index) + ", which does not touch what was recorded");
+                }
+                Some(_) => {}
+            }
+        }
+    }
+}
+
+/// What a thread has done to memory in some records.
+fn deeds<'a>(records: impl Iterator<Item = &'a Vec<u64>>, thread: u32) -> Vec<Stopped> {
+    let mut runs = None;
+    let mut all = Vec::new();
+    for record in records {
+        match record[0] as u8 {
+            wire::op::SWITCH => runs = record.get(1).map(|&number| number as u32),
+            _ if runs == Some(thread) => all.extend(Stopped::from_deed(record)),
+            _ => {}
+        }
+    }
+    all
+}
 
 fn read_memory(process: u32, address: u64, length: usize) -> Option<Vec<u8>> {
-    let memory = std::fs::File::open(format!("/proc/{process}/mem")).ok()?;
+    let memory = File::open(format!("/proc/{process}/mem")).ok()?;
     let mut bytes = vec![0; length];
     memory.read_exact_at(&mut bytes, address).ok()?;
     Some(bytes)
@@ -248,7 +379,7 @@ pub enum Repeated {
 /// Runs the program along the recording's own schedule and compares every event.
 pub fn repeat(trace: &Trace, recorded: &Recorded, command: Vec<OsString>) -> Result<Repeated, String> {
     let settings = Settings { schedule: recorded.schedule(), ..Settings::default() };
-    let mut recorder = Recorder::start(&Options { command, settings, prints: Prints::AsWeDo })?;
+    let mut recorder = Recorder::start(&Options { command, settings, prints: Prints::AsWeDo, seal: None })?;
     let mut comparison = Comparison { trace, compared: 0, difference: None };
     let ended = loop {
         let Recorder { ring, translator, .. } = &mut recorder;

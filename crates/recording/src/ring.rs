@@ -38,13 +38,15 @@ pub struct Settings {
     pub schedule: Vec<Segment>,
     /// Stop all threads at the end of the schedule.
     pub stop_at_end: bool,
+    /// Before this turn of the schedule everything stands still until [`Ring::looked`]; 0: nowhere.
+    pub look_before: usize,
     /// Threads run at the same time instead of one after the other.
     pub free: bool,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { quantum: 10_000, seed: 0, schedule: Vec::new(), stop_at_end: false, free: false }
+        Settings { quantum: 10_000, seed: 0, schedule: Vec::new(), stop_at_end: false, look_before: 0, free: false }
     }
 }
 
@@ -178,6 +180,7 @@ impl Ring {
             header.watchdog = 20;
             header.segments = settings.schedule.len() as u64;
             header.stop_at_end = settings.stop_at_end as u32;
+            header.look_before = settings.look_before as u64;
             header.free = settings.free as u32;
             let schedule = memory.add(PAGE).cast::<Segment>();
             std::ptr::copy_nonoverlapping(settings.schedule.as_ptr(), schedule, settings.schedule.len());
@@ -193,6 +196,21 @@ impl Ring {
     /// The first page.
     pub fn header(&self) -> &Header {
         self.mapping.header()
+    }
+
+    /// Changes a turn that is still to come, of a schedule that has it, while everything stands still.
+    pub fn reschedule(&mut self, index: usize, segment: Segment) {
+        assert!((index + 1) * size_of::<Segment>() <= self.first - PAGE);
+        // SAFETY: inside the schedule, and nobody reads it now.
+        unsafe { self.mapping.memory.add(PAGE).cast::<Segment>().add(index).write_volatile(segment) };
+    }
+
+    /// Lets a program go on that stands still to be looked at.
+    pub fn looked(&self) {
+        self.header().looked.store(1, Release);
+        let word = &self.header().looked as *const _;
+        // SAFETY: the word is mapped.
+        unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX) };
     }
 
     /// The chunks of single threads, if these run freely.

@@ -2,6 +2,8 @@
 //!
 //! Resolved once per address while the program runs, so that the trace can be read where the program is not.
 
+use crate::code::Mapped;
+use crate::functions::Functions;
 use crate::layout::Layouts;
 use addr2line::Loader;
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
@@ -44,6 +46,8 @@ struct Module {
     extent: Range<u64>,
     /// Debug information, once it was asked for.
     loader: Option<Option<Loader>>,
+    /// Functions of its symbol table, once they were asked for.
+    functions: Option<Functions>,
     /// Data symbols by address, once they were asked for.
     data: Option<Vec<(u64, u64, String)>>,
     /// What its variables consist of, once that was asked for.
@@ -81,11 +85,28 @@ impl Symbols {
             let known = self.modules.iter().position(|module| module.path == Path::new(path));
             let module = known.unwrap_or_else(|| {
                 let (bias, extent) = extent(Path::new(path), start, offset);
-                self.modules.push(Module { path: path.into(), bias, extent, loader: None, data: None, layouts: None });
+                self.modules.push(Module {
+                    path: path.into(),
+                    bias,
+                    extent,
+                    loader: None,
+                    functions: None,
+                    data: None,
+                    layouts: None,
+                });
                 self.modules.len() - 1
             });
             self.mappings.push(Mapping { start, end, module });
         }
+    }
+
+    /// The files that were ever mapped, in the order in which they came.
+    pub fn mapped(&self) -> impl Iterator<Item = Mapped> {
+        self.modules.iter().map(|module| Mapped {
+            path: module.path.clone(),
+            bias: module.bias,
+            extent: module.extent.clone(),
+        })
     }
 
     fn module_at(&mut self, address: u64) -> Option<&mut Module> {
@@ -124,13 +145,11 @@ impl Symbols {
         if all.is_empty() {
             all.push((None, None));
         }
-        let symbol = || {
-            let name = loader.as_ref().and_then(|loader| loader.find_symbol(address))?;
-            Some(demangle(name))
-        };
+        let functions = &mut module.functions;
+        let mut symbol = || functions.get_or_insert_with(|| Functions::of_file(&path)).at(address).map(demangle);
         all.into_iter()
             .map(|(function, place)| Resolved {
-                function: function.or_else(symbol).unwrap_or_default(),
+                function: function.or_else(&mut symbol).unwrap_or_default(),
                 place: place.unwrap_or_else(|| format!("{short}+{address:#x}")),
             })
             .collect()

@@ -14,7 +14,9 @@ mod quick;
 mod shadow;
 mod synchronisation;
 
+use crate::code::NewCode;
 use crate::hash::BuildWordHasher;
+use crate::standing::Stopped;
 use crate::symbols::{Resolved, Symbols};
 use crate::wire::{self, op};
 use calls::Calls;
@@ -90,8 +92,9 @@ pub struct Translator {
     new_sites: Vec<(LocId, Vec<Resolved>)>,
     /// Maps that came in pieces.
     maps: Vec<u8>,
-    /// Accesses before which replayed threads were stopped, by thread.
-    pub stopped: HashMap<u32, [u64; 3]>,
+    new_code: NewCode,
+    /// What replayed threads were stopped in front of, by thread; none for those that have gone on since.
+    pub stopped: HashMap<u32, Stopped>,
     fence: Option<VarId>,
     /// If threads run freely.
     freely: Option<Box<freely::Freely>>,
@@ -158,6 +161,7 @@ impl Translator {
             new_names: Vec::new(),
             new_sites: Vec::new(),
             maps: Vec::new(),
+            new_code: NewCode::default(),
             stopped: HashMap::new(),
             fence: None,
             freely: None,
@@ -232,6 +236,18 @@ impl Translator {
             }
         };
         self.runs.visit = Visit::numbered(number, visits.first);
+    }
+
+    /// The threads that hold the lock at an address.
+    pub fn holders(&self, lock: u64) -> Vec<usize> {
+        let lock = self.objects.locks.get(&lock);
+        let readers = lock.iter().flat_map(|lock| lock.readers.iter());
+        lock.and_then(|lock| lock.owner).iter().chain(readers).map(|&(thread, _)| thread).collect()
+    }
+
+    /// Whether the thread with the runtime's number has ended.
+    pub fn has_ended(&self, number: usize) -> bool {
+        self.threads.get(number).is_some_and(|thread| thread.ended)
     }
 
     /// Number of events so far.
@@ -336,7 +352,7 @@ impl Translator {
             op::FENCE => self.fence(a, pc),
             op::BLOB => self.blob(a, b as usize, &words[3..]),
             op::STOPPED => {
-                self.stopped.insert(self.current as u32, [first, a, b]);
+                self.stopped.insert(self.current as u32, Stopped::from_record(words));
             }
             other => self.oddities.broken = Some(format!("the runtime wrote a record of unknown kind {other}")),
         }
@@ -344,6 +360,7 @@ impl Translator {
 
     fn switch(&mut self, a: u64, steps: u64) {
         self.current = a as u32 as usize;
+        self.stopped.remove(&(a as u32));
         self.runs.id = self.thread(self.current);
         self.runs.own = shadow::Own::of(self.current);
         self.visit();
@@ -412,6 +429,7 @@ impl Translator {
                 let before = self.tables.names(Space::Location).len();
                 let id = self.tables.location(&frames[0].place);
                 self.locations.insert(pc, id);
+                self.new_code.places.push((id, pc));
                 if self.tables.names(Space::Location).len() > before {
                     self.new_sites.push((id, frames));
                 }

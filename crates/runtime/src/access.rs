@@ -5,7 +5,7 @@
 use crate::free;
 use crate::record::{flush, flush_quickly, page, put_range, put_range_before_write, put1, put3_here, put4_here, room};
 use crate::thread::{self, Thread};
-use crate::token::{self, HOLDER};
+use crate::token::{self, HOLDER, Next};
 use crate::wire::{head, op};
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -135,7 +135,8 @@ unsafe extern "C" fn any_access<const LOG: u8, const WRITES: bool>(address: usiz
     flush();
     page().budget -= 1;
     if page().budget < 0 {
-        token::preempt(thread, [head(op::STOPPED, LOG, pc), address as u64, (WRITES as u64) << 32 | 1 << LOG]);
+        let code = if WRITES { op::WRITE } else { op::READ };
+        token::preempt(thread, Next::access(code, pc, address, 1 << LOG));
     }
     room();
     unsafe { put_access::<LOG, WRITES>(address, pc) };
@@ -187,7 +188,7 @@ unsafe extern "C" fn vptr_update(address: usize, value: u64, pc: usize) {
         unsafe { access::<3, true>(address, pc) }
     } else if !free::is_free() {
         // A step all the same: how many there are must not depend on what is in memory.
-        token::enter(thread::current());
+        token::enter(thread::current(), Next::call(pc));
     }
 }
 
@@ -227,7 +228,10 @@ pub unsafe extern "C" fn range_read(address: usize, length: usize, pc: usize) {
     let thread = thread::current();
     if length > 0 && free::is_free() {
         free::range(thread, address, length, false, pc);
-    } else if length > 0 && holds_token(thread) && token::enter(thread) {
+    } else if length > 0
+        && holds_token(thread)
+        && token::enter(thread, Next::access(op::RANGE_READ, pc, address, length))
+    {
         put_range(op::RANGE_READ, pc, address, length);
     }
 }
@@ -239,7 +243,10 @@ pub unsafe extern "C" fn range_write(address: usize, length: usize, pc: usize) {
     let thread = thread::current();
     if length > 0 && free::is_free() {
         free::range(thread, address, length, true, pc);
-    } else if length > 0 && holds_token(thread) && token::enter(thread) {
+    } else if length > 0
+        && holds_token(thread)
+        && token::enter(thread, Next::access(op::RANGE_WRITE, pc, address, length))
+    {
         put_range_before_write(pc, address, length);
     }
 }
@@ -383,5 +390,17 @@ unsafe extern "C" fn leave_without_token() {
     if token::not_holder(thread) {
         flush();
         unsafe { thread::leave_frame(thread, put1) };
+    }
+}
+
+/// The thread leaves functions without returning from them, and goes on where the stack pointer is `stack` between two calls.
+pub unsafe fn left_to(stack: usize) {
+    let thread = thread::current();
+    if free::is_free() {
+        return unsafe { free::left_to(thread, stack) };
+    }
+    if HOLDER.0.load(Relaxed) == thread as usize || token::not_holder(thread) {
+        flush();
+        unsafe { thread::leave_frames(thread, stack, put1) };
     }
 }

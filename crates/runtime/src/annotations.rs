@@ -7,7 +7,7 @@ use crate::life::{__tsan_ignore_thread_begin, __tsan_ignore_thread_end};
 use crate::record::put3;
 use crate::stubs;
 use crate::thread::{self, inside};
-use crate::token::{self, enter};
+use crate::token::{self, Next, enter};
 use crate::wire::{head, lock, op};
 use core::ffi::{c_int, c_long};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 type Text = *const u8;
 
 fn record(code: u8, pc: usize, at: Pointer, kind: u64) {
-    if enter(thread::current()) {
+    if enter(thread::current(), Next::on(code, pc, at as usize)) {
         put3(head(code, 0, pc), at as u64, kind);
     }
 }
@@ -65,7 +65,7 @@ unsafe extern "C" fn barrier_init(barrier: &AtomicU32, count: u32) {
 
 unsafe extern "C" fn barrier_wait(barrier: &AtomicU32) {
     let thread = thread::current();
-    let counts = enter(thread);
+    let counts = enter(thread, Next::call(0));
     let arrival = barrier.fetch_add(1 << PARTIES, SeqCst);
     let over = || generation(barrier.load(SeqCst)) != generation(arrival);
     let key = barrier.as_ptr() as usize;

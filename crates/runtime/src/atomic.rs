@@ -5,7 +5,7 @@ use crate::record::{page, put3, put4};
 use crate::spin::unchanged;
 use crate::stubs;
 use crate::thread::{self, Thread};
-use crate::token::enter;
+use crate::token::{Next, enter};
 use crate::wire::{head, op};
 use core::sync::atomic::{Ordering::SeqCst, fence};
 
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn __tsan_atomic_thread_fence(order: i32) {
     fence(SeqCst);
     let thread = thread::current();
     crate::free::leaving(|| {
-        if !enter(thread) {
+        if !enter(thread, Next::on(op::FENCE, 0, 0)) {
             return;
         }
         put3(head(op::FENCE, 0, 0), order as u64, 0);
@@ -101,9 +101,14 @@ macro_rules! atomics {
             use core::sync::atomic::$atomic as Atomic;
             type Value = $type;
 
+            #[inline(always)]
+            fn next(code: u8, at: &Atomic, pc: usize) -> Next {
+                Next::access(code, pc, at.as_ptr() as usize, 1 << $log)
+            }
+
             pub unsafe extern "C" fn load(at: &Atomic, order: i32, pc: usize) -> Value {
                 let thread = thread::current();
-                let counts = enter(thread);
+                let counts = enter(thread, next(op::ATOMIC_READ, at, pc));
                 let value = at.load(SeqCst);
                 if counts {
                     put3(head(op::ATOMIC_READ, detail($log, order), pc), at.as_ptr() as u64, value as u64);
@@ -116,7 +121,7 @@ macro_rules! atomics {
 
             pub unsafe extern "C" fn store(at: &Atomic, value: Value, order: i32, pc: usize) {
                 let thread = thread::current();
-                let counts = enter(thread);
+                let counts = enter(thread, next(op::ATOMIC_WRITE, at, pc));
                 at.store(value, SeqCst);
                 if counts {
                     put3(head(op::ATOMIC_WRITE, detail($log, order), pc), at.as_ptr() as u64, value as u64);
@@ -127,7 +132,7 @@ macro_rules! atomics {
             #[inline(always)]
             fn update(at: &Atomic, order: i32, pc: usize, new: impl Fn(Value) -> Value) -> Value {
                 let thread = thread::current();
-                let counts = enter(thread);
+                let counts = enter(thread, next(op::RMW, at, pc));
                 let old = at.fetch_update(SeqCst, SeqCst, |value| Some(new(value))).unwrap_or_default();
                 if counts {
                     let first = head(op::RMW, detail($log, order), pc);
@@ -171,7 +176,7 @@ macro_rules! atomics {
 
             fn compare(at: &Atomic, expected: Value, new: Value, orders: (i32, i32), pc: usize) -> Result<Value, Value> {
                 let thread = thread::current();
-                let counts = enter(thread);
+                let counts = enter(thread, next(op::RMW, at, pc));
                 let result = at.compare_exchange(expected, new, SeqCst, SeqCst);
                 if counts {
                     let address = at.as_ptr() as u64;

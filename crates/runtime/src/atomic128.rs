@@ -5,11 +5,15 @@ use crate::atomic::detail;
 use crate::record::{put3, put4};
 use crate::stubs;
 use crate::thread;
-use crate::token::enter;
+use crate::token::{Next, enter};
 use crate::wire::{head, op};
 use core::arch::{asm, naked_asm};
 
 const LOG: u8 = 4;
+
+fn next(code: u8, at: *mut u128, pc: usize) -> Next {
+    Next::access(code, pc, at as usize, 1 << LOG)
+}
 
 /// Replaces what is there if it is what was expected; what is there.
 fn compare_and_swap(at: *mut u128, expected: u128, new: u128) -> u128 {
@@ -25,7 +29,7 @@ fn compare_and_swap(at: *mut u128, expected: u128, new: u128) -> u128 {
 
 #[inline(always)]
 fn update(at: *mut u128, order: i32, pc: usize, new: impl Fn(u128) -> u128) -> u128 {
-    let counts = enter(thread::current());
+    let counts = enter(thread::current(), next(op::RMW, at, pc));
     let mut old = compare_and_swap(at, 0, 0);
     loop {
         let now = compare_and_swap(at, old, new(old));
@@ -41,7 +45,7 @@ fn update(at: *mut u128, order: i32, pc: usize, new: impl Fn(u128) -> u128) -> u
 }
 
 unsafe extern "C" fn load(at: *mut u128, order: i32, pc: usize) -> u128 {
-    let counts = enter(thread::current());
+    let counts = enter(thread::current(), next(op::ATOMIC_READ, at, pc));
     let value = compare_and_swap(at, 0, 0);
     if counts {
         put3(head(op::ATOMIC_READ, detail(LOG, order), pc), at as u64, 0);
@@ -50,7 +54,7 @@ unsafe extern "C" fn load(at: *mut u128, order: i32, pc: usize) -> u128 {
 }
 
 unsafe extern "C" fn store(at: *mut u128, value: u128, order: i32, pc: usize) {
-    let counts = enter(thread::current());
+    let counts = enter(thread::current(), next(op::ATOMIC_WRITE, at, pc));
     let mut old = compare_and_swap(at, 0, 0);
     loop {
         let now = compare_and_swap(at, old, value);
@@ -93,7 +97,7 @@ unsafe extern "C" fn nand(at: *mut u128, by: u128, order: i32, pc: usize) -> u12
 }
 
 fn compare(at: *mut u128, expected: u128, new: u128, orders: (i32, i32), pc: usize) -> u128 {
-    let counts = enter(thread::current());
+    let counts = enter(thread::current(), next(op::RMW, at, pc));
     let old = compare_and_swap(at, expected, new);
     if counts && old == expected {
         put4(head(op::RMW, detail(LOG, orders.0), pc), at as u64, 0, 0);

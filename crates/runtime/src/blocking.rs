@@ -11,7 +11,7 @@ use crate::ready::{polled, selected, waited, watches};
 use crate::record::{put_range, put3};
 use crate::streams::takes_stream;
 use crate::thread::{self, inside};
-use crate::token::{acquire, enter, is_on, release, step, yield_now};
+use crate::token::{Next, acquire, enter, is_on, release, step, yield_now};
 use crate::wire::{SIGNALS, head, op};
 use crate::{real, stubs};
 use core::ffi::{c_int, c_long, c_uint, c_ulong};
@@ -39,7 +39,7 @@ fn around_with<R>(
     after: impl FnOnce(&R),
 ) -> R {
     let thread = thread::current();
-    if !is_on() || thread.is_null() || unsafe { (*thread).inside } != 0 || !enter(thread) {
+    if !is_on() || thread.is_null() || unsafe { (*thread).inside } != 0 || !enter(thread, Next::call(pc)) {
         return call();
     }
     let mut interrupted = false;
@@ -68,7 +68,7 @@ fn around_with<R>(
             if is_on() {
                 // A signal handler may have made calls of its own.
                 unsafe { (*thread).call_pc = pc };
-                step(thread);
+                step(thread, Next::call(pc));
                 after(&result);
             }
         }
@@ -424,7 +424,7 @@ unsafe fn text_length(text: Pointer) -> usize {
 }
 
 fn yield_turn(thread: *mut thread::Thread) -> bool {
-    let counts = enter(thread);
+    let counts = enter(thread, Next::call(0));
     if counts {
         inside(thread, || yield_now(thread));
     }

@@ -13,7 +13,7 @@ use crate::c::{self, Pointer, number, system};
 use crate::record::put3;
 use crate::signals::interrupted_at;
 use crate::thread::{self, State, Thread, inside};
-use crate::token::{self, enter, is_on};
+use crate::token::{self, Next, enter, is_on};
 use crate::wire::{head, op};
 use crate::{real, stubs};
 use core::arch::global_asm;
@@ -84,7 +84,7 @@ fn leave(thread: *mut Thread, result: Pointer) {
 #[cold]
 pub fn anywhere(thread: *mut Thread) {
     if unsafe { (*thread).cancel_asynchronous } && is_requested(thread) {
-        enter(thread);
+        enter(thread, Next::call(0));
         point(thread, 0);
     }
 }
@@ -167,7 +167,7 @@ unsafe extern "C" fn cancel(handle: usize, pc: usize) -> c_int {
     if !is_on() || thread.is_null() || unsafe { (*thread).inside } != 0 {
         return unsafe { really(handle) };
     }
-    let counts = enter(thread);
+    let counts = enter(thread, Next::call(pc));
     let target = thread::by_identity(handle);
     if target.is_null() {
         return unsafe { really(handle) };
@@ -221,7 +221,7 @@ unsafe extern "C" fn test(pc: usize) {
     let thread = thread::current();
     if !thread.is_null() && unsafe { (*thread).inside } == 0 {
         // A step of its own, so that a thread that does nothing else lets others run.
-        enter(thread);
+        enter(thread, Next::call(pc));
         point(thread, pc);
     }
     unsafe { real!(pthread_testcancel, fn() -> ())() };

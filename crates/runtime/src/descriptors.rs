@@ -12,7 +12,7 @@ use crate::free::is_free;
 use crate::memory::Global;
 use crate::record::put3;
 use crate::thread::{self, inside};
-use crate::token::{enter, is_on, wipe};
+use crate::token::{Next, enter, is_on, wipe};
 use crate::wire::{NUMBERS, SIGNALS, SOCKETS, head, op};
 use crate::{real, stubs};
 use core::ffi::{c_char, c_int, c_uint};
@@ -255,7 +255,7 @@ pub fn brought(message: Pointer) {
 /// Something that does not block begins, or goes on: whether it counts.
 pub fn begins(pc: usize) -> bool {
     let thread = thread::current();
-    if !is_on() || !enter(thread) {
+    if !is_on() || !enter(thread, Next::call(pc)) {
         return false;
     }
     unsafe { (*thread).call_pc = pc };

@@ -3,7 +3,7 @@
 use crate::c::Pointer;
 use crate::record::put3;
 use crate::thread;
-use crate::token::{enter, is_on};
+use crate::token::{Next, enter, is_on};
 use crate::wire::{head, op};
 use crate::{real, stubs};
 use core::ffi::c_int;
@@ -23,14 +23,14 @@ fn real_register() -> Register {
 unsafe extern "C" fn call(registered: Pointer) {
     // Never given back: a child of a fork calls it too.
     let call = unsafe { &*(registered as *const Call) };
-    if is_on() && enter(thread::current()) {
+    if is_on() && enter(thread::current(), Next::call(0)) {
         put3(head(op::SYNC_ACQUIRE, 0, 0), registered as u64, 0);
     }
     unsafe { (call.function)(call.argument) };
 }
 
 unsafe extern "C" fn register(function: Function, argument: Pointer, library: Pointer, pc: usize) -> c_int {
-    if !is_on() || !enter(thread::current()) {
+    if !is_on() || !enter(thread::current(), Next::call(pc)) {
         return unsafe { real_register()(function, argument, library) };
     }
     let registered: Pointer = Box::into_raw(Box::new(Call { function, argument })).cast();

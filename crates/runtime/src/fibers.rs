@@ -8,7 +8,7 @@ use crate::free::is_free;
 use crate::record::put3;
 use crate::stubs;
 use crate::thread::{self, Frames, Thread};
-use crate::token::enter;
+use crate::token::{Next, enter};
 use crate::wire::{head, op};
 
 /// A stack of the program.
@@ -50,7 +50,7 @@ unsafe extern "C" fn destroy(fiber: *mut Fiber) {
 
 unsafe extern "C" fn switch_to(to: *mut Fiber, _flags: u32, pc: usize) {
     let thread = thread::current();
-    if to.is_null() || !enter(thread) {
+    if to.is_null() || !enter(thread, Next::call(pc)) {
         return;
     }
     let (this, from) = (unsafe { &mut *thread }, current(thread));

@@ -238,6 +238,15 @@ pub unsafe fn leave_function(thread: *mut Thread) {
     }
 }
 
+pub unsafe fn left_to(thread: *mut Thread, stack: usize) {
+    if counts(thread) {
+        unsafe {
+            (*thread).own.flush();
+            thread::leave_frames(thread, stack, |record| put_call(thread, record));
+        }
+    }
+}
+
 fn put_call(thread: *mut Thread, record: u64) {
     if has_room(thread) {
         unsafe { (*thread).own.put1(record) };

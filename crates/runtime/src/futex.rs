@@ -7,7 +7,7 @@ use crate::blocking::around;
 use crate::c::{self, CLOCK_MONOTONIC, CLOCK_REALTIME, Timespec, number};
 use crate::locks::Deadline;
 use crate::thread::{self, Thread, inside};
-use crate::token::{block, enter, is_on, wake};
+use crate::token::{Next, block, enter, is_on, wake};
 use core::ffi::{c_int, c_long};
 
 const PRIVATE: usize = 128;
@@ -70,7 +70,7 @@ fn waits_in_vain(thread: *mut Thread, address: usize) -> bool {
 
 fn wait([address, operation, expected, time, ..]: [usize; 6]) -> Option<c_long> {
     let thread = thread::current();
-    if !enter(thread) {
+    if !enter(thread, Next::call(0)) {
         return None;
     }
     let relative = operation & 127 == WAIT;
@@ -102,7 +102,7 @@ fn wait([address, operation, expected, time, ..]: [usize; 6]) -> Option<c_long> 
 /// How many were woken.
 fn wake_up(address: usize, most: c_int, arguments: [usize; 6]) -> c_long {
     let thread = thread::current();
-    enter(thread);
+    enter(thread, Next::call(0));
     let ours = match thread.is_null() {
         true => wake(address, most.max(0) as usize, 0),
         false => inside(thread, || wake(address, most.max(0) as usize, 0)),

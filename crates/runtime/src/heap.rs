@@ -8,16 +8,20 @@ use crate::c::{
 use crate::life::is_ours;
 use crate::record::{put_range, put3};
 use crate::thread;
-use crate::token::{self, enter};
+use crate::token::{self, Next, enter};
 use crate::wire::{head, op};
 use crate::{real, stubs};
 use core::ffi::c_int;
 
 /// Whether events of the heap count for this thread right now, as a step.
-fn counts(pc: usize) -> bool {
+fn counts(next: Next, pc: usize) -> bool {
     let thread = thread::current();
     let recorded = token::is_on() && !thread.is_null() && unsafe { (*thread).inside } == 0;
-    recorded && !is_ours(pc) && enter(thread)
+    recorded && !is_ours(pc) && enter(thread, next)
+}
+
+fn frees(block: Pointer, pc: usize) -> Next {
+    Next::on(op::FREE, pc, block as usize)
 }
 
 /// The bytes of a block that the program may use: all that `malloc_usable_size` would promise it. What lies beyond its request
@@ -29,7 +33,7 @@ fn whole(block: Pointer, size: usize) -> u64 {
 /// Takes a block from the real allocator. Within the thread's turn: which block it is depends on who came before, and has to be
 /// the same in a replay.
 fn hand_out(size: usize, pc: usize, take: impl FnOnce() -> Pointer) -> Pointer {
-    let counts = counts(pc);
+    let counts = counts(Next::access(op::ALLOC, pc, 0, size), pc);
     let block = take();
     if counts && !block.is_null() {
         put3(head(op::ALLOC, is_mapped(block) as u8, pc), block as u64, whole(block, size));
@@ -55,7 +59,7 @@ pub unsafe extern "C" fn malloc_at(size: usize, pc: usize) -> Pointer {
 }
 
 pub unsafe extern "C" fn free_at(block: Pointer, pc: usize) {
-    if !block.is_null() && counts(pc) {
+    if !block.is_null() && counts(frees(block, pc), pc) {
         put3(head(op::FREE, 0, pc), block as u64, is_mapped(block));
     }
     unsafe { __libc_free(block) }
@@ -69,7 +73,7 @@ unsafe extern "C" fn realloc_at(block: Pointer, size: usize, pc: usize) -> Point
     if block.is_null() {
         return unsafe { malloc_at(size, pc) };
     }
-    if size == 0 || !counts(pc) {
+    if size == 0 || !counts(frees(block, pc), pc) {
         if size == 0 {
             unsafe { free_at(block, pc) };
             return core::ptr::null_mut();
@@ -135,7 +139,7 @@ unsafe extern "C" fn map_at(
     offset: i64,
 ) -> Pointer {
     let real = real!(mmap, fn(Pointer, usize, c_int, c_int, c_int, i64) -> Pointer);
-    let counts = counts(0);
+    let counts = counts(Next::access(op::ALLOC, 0, 0, size), 0);
     let block = unsafe { real(at, size, protection, flags, file, offset) };
     const FAILED: usize = usize::MAX;
     const ANONYMOUS: c_int = 0x20;
@@ -171,24 +175,24 @@ pub unsafe extern "C" fn mmap64(
 
 unsafe extern "C" fn unmap_at(block: Pointer, size: usize, pc: usize) -> c_int {
     // This also takes the value of a write that is about to be lost.
-    if counts(pc) {
+    if counts(frees(block, pc), pc) {
         put3(head(op::FREE, 0, pc), block as u64, 1);
     }
     unsafe { real!(munmap, fn(Pointer, usize) -> c_int)(block, size) }
 }
 
 unsafe extern "C" fn protect_at(block: Pointer, size: usize, protection: c_int, pc: usize) -> c_int {
-    counts(pc);
+    counts(Next::call(pc), pc);
     unsafe { real!(mprotect, fn(Pointer, usize, c_int) -> c_int)(block, size, protection) }
 }
 
 unsafe extern "C" fn advise_at(block: Pointer, size: usize, advice: c_int, pc: usize) -> c_int {
-    counts(pc);
+    counts(Next::call(pc), pc);
     unsafe { real!(madvise, fn(Pointer, usize, c_int) -> c_int)(block, size, advice) }
 }
 
 unsafe extern "C" fn remap_at(block: Pointer, old: usize, new: usize, flags: c_int, to: Pointer, pc: usize) -> Pointer {
-    if counts(pc) {
+    if counts(frees(block, pc), pc) {
         put3(head(op::FREE, 0, pc), block as u64, 1);
     }
     unsafe { real!(mremap, fn(Pointer, usize, usize, c_int, Pointer) -> Pointer)(block, old, new, flags, to) }

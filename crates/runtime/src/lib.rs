@@ -47,6 +47,7 @@ mod thread;
 mod threads;
 mod token;
 mod unread;
+mod unwinding;
 mod versions;
 mod waiting;
 mod watchdog;

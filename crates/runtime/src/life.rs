@@ -4,7 +4,7 @@ use crate::c::{self, Pointer};
 use crate::memory::{Global, map};
 use crate::record::{attach, put_blob, put3};
 use crate::thread::{self, inside};
-use crate::token::{self, HOLDER, OFF, ON, enter, is_on};
+use crate::token::{self, HOLDER, Next, OFF, ON, enter, is_on};
 use crate::wire::{BLOB_MAPS, VARIABLE, head, op};
 use crate::{real, signals, threads, watchdog};
 use core::ffi::c_int;
@@ -224,7 +224,7 @@ fn under_loader_lock<R>(work: impl FnOnce() -> R) -> R {
 
 fn within_loader_lock<R>(work: impl FnOnce() -> R) -> R {
     let thread = thread::current();
-    if !is_on() || !enter(thread) {
+    if !is_on() || !enter(thread, Next::call(0)) {
         return work();
     }
     let loader = LOADER.get();
@@ -239,7 +239,7 @@ fn within_loader_lock<R>(work: impl FnOnce() -> R) -> R {
         put3(head(op::SYNC_ACQUIRE, 0, 0), key as u64, 0);
     }
     let result = work();
-    let counts = is_on() && enter(thread);
+    let counts = is_on() && enter(thread, Next::call(0));
     unsafe { (*loader).1 -= 1 };
     if unsafe { (*loader).1 } == 0 {
         unsafe { (*loader).0 = core::ptr::null_mut() };
@@ -256,7 +256,7 @@ pub unsafe extern "C" fn dlopen(path: *const u8, flags: c_int) -> Pointer {
     under_loader_lock(|| {
         let library = unsafe { real!(dlopen, fn(*const u8, c_int) -> Pointer)(path, flags) };
         let thread = thread::current();
-        if is_on() && !library.is_null() && enter(thread) {
+        if is_on() && !library.is_null() && enter(thread, Next::call(0)) {
             inside(thread, tell_maps);
             crate::cancel::look_for_users();
         }
@@ -275,7 +275,7 @@ pub unsafe extern "C" fn __tsan_ignore_thread_begin() {
     if is_on() && !thread.is_null() {
         let first = unsafe { (*thread).ignoring } == 0;
         if first {
-            crate::free::leaving(|| enter(thread));
+            crate::free::leaving(|| enter(thread, Next::call(0)));
         }
         unsafe { (*thread).ignoring += 1 };
         if first && HOLDER.0.load(Relaxed) == thread as usize {

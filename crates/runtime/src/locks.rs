@@ -5,7 +5,7 @@ use crate::c::{self, CLOCK_REALTIME, EBUSY, EDEADLK, ETIMEDOUT, Pointer, Timespe
 use crate::cancel;
 use crate::record::put3;
 use crate::thread::{self, Thread, inside};
-use crate::token::{block, block_cancellable, enter, is_on, wake, yield_now};
+use crate::token::{Next, block, block_cancellable, enter, is_on, wake, yield_now};
 use crate::wire::{head, lock, op};
 use crate::{real, stubs};
 use core::ffi::c_int;
@@ -114,7 +114,7 @@ fn record(code: u8, pc: usize, address: Pointer, kind: u64) {
 
 unsafe extern "C" fn mutex_lock(mutex: Pointer, pc: usize) -> c_int {
     let thread = thread::current();
-    if !enter(thread) {
+    if !enter(thread, Next::on(op::LOCK, pc, mutex as usize)) {
         return really_lock(mutex);
     }
     inside(thread, || {
@@ -133,7 +133,7 @@ unsafe extern "C" fn mutex_timedlock(mutex: Pointer, at: *const Timespec, pc: us
 
 unsafe extern "C" fn mutex_clocklock(mutex: Pointer, clock: c_int, at: *const Timespec, pc: usize) -> c_int {
     let thread = thread::current();
-    if !enter(thread) {
+    if !enter(thread, Next::on(op::LOCK, pc, mutex as usize)) {
         return unsafe {
             real!(pthread_mutex_clocklock, fn(Pointer, c_int, *const Timespec) -> c_int)(mutex, clock, at)
         };
@@ -150,7 +150,7 @@ unsafe extern "C" fn mutex_clocklock(mutex: Pointer, clock: c_int, at: *const Ti
 
 unsafe extern "C" fn mutex_trylock(mutex: Pointer, pc: usize) -> c_int {
     let thread = thread::current();
-    let counts = enter(thread);
+    let counts = enter(thread, Next::on(op::LOCK, pc, mutex as usize));
     let result = try_mutex(mutex);
     if counts && locked(result) {
         record(op::LOCK, pc, mutex, lock::MUTEX | lock::TRIED);
@@ -177,7 +177,7 @@ fn get_out_of_step(thread: *mut Thread) {
 
 unsafe extern "C" fn mutex_unlock(mutex: Pointer, pc: usize) -> c_int {
     let thread = thread::current();
-    if !enter(thread) {
+    if !enter(thread, Next::on(op::UNLOCK, pc, mutex as usize)) {
         let result = really_unlock(mutex);
         wake_anyway(thread, mutex, 1);
         return result;
@@ -201,14 +201,14 @@ fn wake_anyway(thread: *mut Thread, key: Pointer, most: usize) {
 }
 
 unsafe extern "C" fn mutex_init(mutex: Pointer, attributes: Pointer, pc: usize) -> c_int {
-    if enter(thread::current()) {
+    if enter(thread::current(), Next::on(op::LOCK_NEW, pc, mutex as usize)) {
         record(op::LOCK_NEW, pc, mutex, lock::MUTEX);
     }
     unsafe { real!(pthread_mutex_init, fn(Pointer, Pointer) -> c_int)(mutex, attributes) }
 }
 
 unsafe extern "C" fn mutex_destroy(mutex: Pointer, pc: usize) -> c_int {
-    if enter(thread::current()) {
+    if enter(thread::current(), Next::on(op::LOCK_NEW, pc, mutex as usize)) {
         record(op::LOCK_NEW, pc, mutex, lock::MUTEX);
     }
     unsafe { real!(pthread_mutex_destroy, fn(Pointer) -> c_int)(mutex) }
@@ -236,14 +236,15 @@ fn take_rwlock(lock_at: Pointer, pc: usize, writes: bool, deadline: Deadline) ->
             }
         }
     };
-    if !enter(thread) {
+    let code = if writes { op::LOCK } else { op::READ_LOCK };
+    if !enter(thread, Next::on(code, pc, lock_at as usize)) {
         return really();
     }
     inside(thread, || {
         let result = contend(thread, lock_at as usize, deadline, false, EBUSY, attempt, really);
         if result == 0 {
             let tried = if deadline.is_some() { lock::TRIED } else { 0 };
-            record(if writes { op::LOCK } else { op::READ_LOCK }, pc, lock_at, lock::RWLOCK | tried);
+            record(code, pc, lock_at, lock::RWLOCK | tried);
         }
         result
     })
@@ -274,7 +275,7 @@ unsafe extern "C" fn rwlock_clock_write(at: Pointer, clock: c_int, time: *const 
 }
 
 unsafe extern "C" fn rwlock_try_read(at: Pointer, pc: usize) -> c_int {
-    let counts = enter(thread::current());
+    let counts = enter(thread::current(), Next::on(op::READ_LOCK, pc, at as usize));
     let result = unsafe { real!(pthread_rwlock_tryrdlock, fn(Pointer) -> c_int)(at) };
     if counts && result == 0 {
         record(op::READ_LOCK, pc, at, lock::RWLOCK | lock::TRIED);
@@ -283,7 +284,7 @@ unsafe extern "C" fn rwlock_try_read(at: Pointer, pc: usize) -> c_int {
 }
 
 unsafe extern "C" fn rwlock_try_write(at: Pointer, pc: usize) -> c_int {
-    let counts = enter(thread::current());
+    let counts = enter(thread::current(), Next::on(op::LOCK, pc, at as usize));
     let result = unsafe { real!(pthread_rwlock_trywrlock, fn(Pointer) -> c_int)(at) };
     if counts && result == 0 {
         record(op::LOCK, pc, at, lock::RWLOCK | lock::TRIED);
@@ -294,7 +295,7 @@ unsafe extern "C" fn rwlock_try_write(at: Pointer, pc: usize) -> c_int {
 unsafe extern "C" fn rwlock_unlock(at: Pointer, pc: usize) -> c_int {
     let thread = thread::current();
     let really = || unsafe { real!(pthread_rwlock_unlock, fn(Pointer) -> c_int)(at) };
-    if !enter(thread) {
+    if !enter(thread, Next::on(op::UNLOCK, pc, at as usize)) {
         let result = really();
         wake_anyway(thread, at, usize::MAX);
         return result;
@@ -310,14 +311,14 @@ unsafe extern "C" fn rwlock_unlock(at: Pointer, pc: usize) -> c_int {
 }
 
 unsafe extern "C" fn rwlock_init(at: Pointer, attributes: Pointer, pc: usize) -> c_int {
-    if enter(thread::current()) {
+    if enter(thread::current(), Next::on(op::LOCK_NEW, pc, at as usize)) {
         record(op::LOCK_NEW, pc, at, lock::RWLOCK);
     }
     unsafe { real!(pthread_rwlock_init, fn(Pointer, Pointer) -> c_int)(at, attributes) }
 }
 
 unsafe extern "C" fn rwlock_destroy(at: Pointer, pc: usize) -> c_int {
-    if enter(thread::current()) {
+    if enter(thread::current(), Next::on(op::LOCK_NEW, pc, at as usize)) {
         record(op::LOCK_NEW, pc, at, lock::RWLOCK);
     }
     unsafe { real!(pthread_rwlock_destroy, fn(Pointer) -> c_int)(at) }
@@ -326,7 +327,7 @@ unsafe extern "C" fn rwlock_destroy(at: Pointer, pc: usize) -> c_int {
 unsafe extern "C" fn spin_lock(at: Pointer, pc: usize) -> c_int {
     let thread = thread::current();
     let really = || unsafe { real!(pthread_spin_lock, fn(Pointer) -> c_int)(at) };
-    if !enter(thread) {
+    if !enter(thread, Next::on(op::LOCK, pc, at as usize)) {
         return really();
     }
     let attempt = || unsafe { real!(pthread_spin_trylock, fn(Pointer) -> c_int)(at) };
@@ -338,7 +339,7 @@ unsafe extern "C" fn spin_lock(at: Pointer, pc: usize) -> c_int {
 }
 
 unsafe extern "C" fn spin_trylock(at: Pointer, pc: usize) -> c_int {
-    let counts = enter(thread::current());
+    let counts = enter(thread::current(), Next::on(op::LOCK, pc, at as usize));
     let result = unsafe { real!(pthread_spin_trylock, fn(Pointer) -> c_int)(at) };
     if counts && result == 0 {
         record(op::LOCK, pc, at, lock::SPIN | lock::TRIED);
@@ -348,7 +349,7 @@ unsafe extern "C" fn spin_trylock(at: Pointer, pc: usize) -> c_int {
 
 unsafe extern "C" fn spin_unlock(at: Pointer, pc: usize) -> c_int {
     let thread = thread::current();
-    let counts = enter(thread);
+    let counts = enter(thread, Next::on(op::UNLOCK, pc, at as usize));
     let result = unsafe { real!(pthread_spin_unlock, fn(Pointer) -> c_int)(at) };
     if counts {
         record(op::UNLOCK, pc, at, lock::SPIN);
@@ -409,7 +410,7 @@ const TRY_LOCK: u32 = 1 << 4;
 const TRY_LOCK_FAILED: u32 = 1 << 5;
 
 unsafe extern "C" fn annotated_new(at: Pointer, _flags: u32, pc: usize) {
-    if enter(thread::current()) {
+    if enter(thread::current(), Next::on(op::LOCK_NEW, pc, at as usize)) {
         record(op::LOCK_NEW, pc, at, lock::ANNOTATED);
     }
 }
@@ -419,14 +420,15 @@ unsafe extern "C" fn annotated_new(at: Pointer, _flags: u32, pc: usize) {
 pub unsafe extern "C" fn __tsan_mutex_pre_lock(_at: Pointer, _flags: u32) {}
 
 unsafe extern "C" fn annotated_lock(at: Pointer, flags: u32, _recursion: c_int, pc: usize) {
-    if flags & TRY_LOCK_FAILED == 0 && enter(thread::current()) {
+    let code = if flags & READ_LOCK == 0 { op::LOCK } else { op::READ_LOCK };
+    if flags & TRY_LOCK_FAILED == 0 && enter(thread::current(), Next::on(code, pc, at as usize)) {
         let tried = if flags & TRY_LOCK != 0 { lock::TRIED } else { 0 };
-        record(if flags & READ_LOCK == 0 { op::LOCK } else { op::READ_LOCK }, pc, at, lock::ANNOTATED | tried);
+        record(code, pc, at, lock::ANNOTATED | tried);
     }
 }
 
 unsafe extern "C" fn annotated_unlock(at: Pointer, _flags: u32, pc: usize) -> c_int {
-    if enter(thread::current()) {
+    if enter(thread::current(), Next::on(op::UNLOCK, pc, at as usize)) {
         record(op::UNLOCK, pc, at, lock::ANNOTATED);
     }
     1

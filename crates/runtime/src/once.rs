@@ -6,7 +6,7 @@
 use crate::c::Pointer;
 use crate::record::put3;
 use crate::thread::{self, inside};
-use crate::token::{block, enter, is_on, wake};
+use crate::token::{Next, block, enter, is_on, wake};
 use crate::wire::{head, op};
 use crate::{atomic, real, stubs};
 use core::arch::global_asm;
@@ -82,7 +82,7 @@ unsafe extern "C" fn initialise() {
     acquire_unfinished(task.control.cast(), task.pc);
     unsafe { (task.function)() };
     unsafe { (*thread).under = under.outer };
-    if enter(thread) {
+    if enter(thread, Next::call(task.pc)) {
         record(op::SYNC_RELEASE, task.pc, task.control.cast());
     }
 }
@@ -102,7 +102,7 @@ unsafe extern "C" fn leave(
         let this = unsafe { &mut *thread };
         if let Some(&Under { task, outer }) = unsafe { this.under.as_ref() } {
             this.under = outer;
-            if enter(thread) {
+            if enter(thread, Next::call(task.pc)) {
                 release_unfinished(task.control.cast(), task.pc);
             }
         }
@@ -114,7 +114,7 @@ unsafe extern "C" fn once(control: *mut c_int, function: Function, pc: usize) ->
     const BUSY: c_int = 1;
     let thread = thread::current();
     let real = real!(pthread_once, fn(*mut c_int, Function) -> c_int);
-    if !enter(thread) {
+    if !enter(thread, Next::call(pc)) {
         return unsafe { real(control, function) };
     }
     inside(thread, || {
@@ -128,7 +128,7 @@ unsafe extern "C" fn once(control: *mut c_int, function: Function, pc: usize) ->
     unsafe { (*thread).task = Some(Task { function, control, pc }) };
     let result = unsafe { real(control, snag_once) };
     let found_done = unsafe { (*thread).task.take() }.is_some();
-    if enter(thread) {
+    if enter(thread, Next::call(pc)) {
         if found_done {
             record(op::SYNC_ACQUIRE, pc, control.cast());
         }
@@ -148,10 +148,10 @@ fn guard_event(code: u8, order: i32, guard: Pointer, pc: usize) {
 
 unsafe extern "C" fn guard_acquire(guard: Pointer, pc: usize) -> c_int {
     let thread = thread::current();
-    let counts = enter(thread);
+    let counts = enter(thread, Next::call(pc));
     // Whoever has to wait does so by a futex, which lets go of the token.
     let result = unsafe { real!(__cxa_guard_acquire, fn(Pointer) -> c_int)(guard) };
-    if counts && enter(thread) {
+    if counts && enter(thread, Next::call(pc)) {
         match result {
             0 => guard_event(op::ATOMIC_READ, atomic::ACQUIRE, guard, pc),
             _ => acquire_unfinished(guard, pc),
@@ -162,14 +162,14 @@ unsafe extern "C" fn guard_acquire(guard: Pointer, pc: usize) -> c_int {
 
 unsafe extern "C" fn guard_release(guard: Pointer, pc: usize) {
     let thread = thread::current();
-    if enter(thread) {
+    if enter(thread, Next::access(op::ATOMIC_WRITE, pc, guard as usize, 1)) {
         guard_event(op::ATOMIC_WRITE, atomic::RELEASE, guard, pc);
     }
     unsafe { real!(__cxa_guard_release, fn(Pointer) -> ())(guard) }
 }
 
 unsafe extern "C" fn guard_abort(guard: Pointer, pc: usize) {
-    if enter(thread::current()) {
+    if enter(thread::current(), Next::call(pc)) {
         release_unfinished(guard, pc);
     }
     unsafe { real!(__cxa_guard_abort, fn(Pointer) -> ())(guard) }

@@ -15,7 +15,7 @@ use crate::memory::Global;
 use crate::real;
 use crate::record::put3;
 use crate::thread::{self, Thread, inside};
-use crate::token::{self, enter};
+use crate::token::{self, Next, enter};
 use crate::wire::{head, lock, op};
 use core::ffi::{c_int, c_long, c_uint};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -62,7 +62,7 @@ fn put(code: u8, object: *const u8, detail: u64) {
 
 /// Something happens to an object. Free threads let go of the token.
 fn note(code: u8, object: *const u8) {
-    if enter(thread::current()) {
+    if enter(thread::current(), Next::on(code, 0, object as usize)) {
         put(code, object, 0);
     }
     unsafe { free::leave() };
@@ -71,7 +71,7 @@ fn note(code: u8, object: *const u8) {
 /// The same before the library may make the thread wait.
 fn note_and_let_go(code: u8, object: *const u8) {
     let thread = thread::current();
-    if enter(thread) {
+    if enter(thread, Next::on(code, 0, object as usize)) {
         put(code, object, 0);
         inside(thread, || token::release(thread));
     }
@@ -79,7 +79,7 @@ fn note_and_let_go(code: u8, object: *const u8) {
 
 fn let_go() {
     let thread = thread::current();
-    if enter(thread) {
+    if enter(thread, Next::call(0)) {
         inside(thread, || token::release(thread));
     }
 }
@@ -248,7 +248,7 @@ fn held(object: usize) -> Option<&'static mut Held> {
 fn take(object: *const u8, tried: bool, call: impl FnOnce() -> bool) -> bool {
     let thread = thread::current();
     let object = object as usize;
-    if !enter(thread) {
+    if !enter(thread, Next::on(op::LOCK, 0, object)) {
         return call();
     }
     let is_taken = || token::is_on() && held(object).is_some_and(|held| held.by != thread);
@@ -276,7 +276,7 @@ fn take(object: *const u8, tried: bool, call: impl FnOnce() -> bool) -> bool {
 fn give_back(object: *const u8, call: impl FnOnce()) {
     let thread = thread::current();
     let object = object as usize;
-    if !enter(thread) {
+    if !enter(thread, Next::on(op::UNLOCK, 0, object)) {
         return call();
     }
     put(op::UNLOCK, object as *const u8, lock::ANNOTATED);

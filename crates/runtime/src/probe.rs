@@ -20,7 +20,7 @@ use crate::patch::{Symbol, Table, near};
 use crate::record::{flush, page, put3, put4};
 use crate::signals;
 use crate::thread;
-use crate::token::{self, enter};
+use crate::token::{self, Next, enter};
 use crate::wire::{head, op};
 use crate::words;
 use core::ffi::c_int;
@@ -331,7 +331,7 @@ fn record(probe: &Probe, context: Pointer) {
         }
         return;
     }
-    if !enter(thread) {
+    if !enter(thread, Next::access(op::RMW, 0, address, 1 << log)) {
         return;
     }
     words::note(address);

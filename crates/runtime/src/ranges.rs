@@ -7,7 +7,7 @@ use crate::free;
 use crate::life::is_ours;
 use crate::record::put_range;
 use crate::thread;
-use crate::token::{self, enter};
+use crate::token::{self, Next, enter};
 use crate::wire::op;
 use crate::{real, stubs};
 use core::arch::asm;
@@ -18,7 +18,7 @@ fn counts(pc: usize) -> bool {
     let thread = thread::current();
     let recorded = token::is_on() && !thread.is_null() && unsafe { (*thread).inside == 0 && (*thread).ignoring == 0 };
     let seen = recorded && !is_ours(pc) && !crate::probe::is_unseen(pc);
-    seen && if free::is_free() { free::begin_ranges(thread, pc) } else { enter(thread) }
+    seen && if free::is_free() { free::begin_ranges(thread, pc) } else { enter(thread, Next::call(pc)) }
 }
 
 fn forwards(to: usize, from: usize, length: usize) {

@@ -4,7 +4,7 @@ use crate::c::{self, Pointer};
 use crate::memory::Global;
 use crate::real;
 use crate::thread::{self, Thread};
-use crate::token::{self, HOLDER, enter, is_on};
+use crate::token::{self, HOLDER, Next, enter, is_on};
 use core::ffi::c_int;
 use core::sync::atomic::Ordering::*;
 
@@ -230,7 +230,7 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut 
     if !new.is_null() {
         // Who installs a handler comes before it, too.
         crate::free::leaving(|| {
-            if enter(thread::current()) {
+            if enter(thread::current(), Next::call(0)) {
                 crate::sent::sends();
             }
         });

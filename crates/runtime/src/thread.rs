@@ -137,6 +137,8 @@ pub struct Thread {
     pub own: crate::free::Own,
     /// What it may be waiting for in a loop.
     pub spins: crate::spin::Spins,
+    /// What it is doing, as it was said when that began.
+    pub next: crate::token::Next,
     /// What an acquiring fence would acquire.
     pub unacquired: crate::atomic::Unacquired,
 }
@@ -246,6 +248,24 @@ pub unsafe fn leave_frame(thread: *mut Thread, put: impl Fn(u64)) {
         if *depth < DEEPEST {
             put(head(op::LEAVE, 0, 0));
         }
+    }
+}
+
+/// It goes on in a function that it has called others from, without returning from them: there the stack pointer is `stack`
+/// between two calls.
+pub unsafe fn leave_frames(thread: *mut Thread, stack: usize, put: impl Fn(u64)) {
+    let (depth, frames) = unsafe { (&mut (*thread).depth, &*(*thread).frames) };
+    // A call puts the place to return to onto the stack; so did the one by which the function told us of its frame.
+    let own = stack.wrapping_sub(size_of::<usize>());
+    let known = (*depth).min(DEEPEST);
+    // Frames of a signal handler may lie on another stack, so addresses decide only if the function's own frame is not there.
+    let stays = match frames[..known].iter().rposition(|&frame| frame == own) {
+        Some(index) => index + 1,
+        None => frames[..known].iter().rposition(|&frame| frame > own).map_or(0, |index| index + 1),
+    };
+    if stays < known {
+        *depth = stays;
+        (stays..known).for_each(|_| put(head(op::LEAVE, 0, 0)));
     }
 }
 

@@ -6,7 +6,7 @@ use crate::locks::{Deadline, c11};
 use crate::memory::Global;
 use crate::record::{flush, put_blob, put3};
 use crate::thread::{self, State, Thread, inside};
-use crate::token::{self, block_cancellable, enter, is_on};
+use crate::token::{self, Next, block_cancellable, enter, is_on};
 use crate::wire::{BLOB_THREAD_NAME, head, op};
 use crate::{real, stubs};
 use core::ffi::c_int;
@@ -142,7 +142,7 @@ fn start(
     returns_int: bool,
 ) -> Option<c_int> {
     let creator = thread::current();
-    if !enter(creator) {
+    if !enter(creator, Next::on(op::FORK, pc, 0)) {
         return None;
     }
     inside(creator, || {
@@ -224,7 +224,7 @@ fn await_end(joiner: *mut Thread, handle: usize, deadline: Deadline) -> Awaited 
 unsafe extern "C" fn join(handle: usize, result: *mut Pointer, pc: usize) -> c_int {
     let joiner = thread::current();
     let really = real!(pthread_join, fn(usize, *mut Pointer) -> c_int);
-    if !enter(joiner) {
+    if !enter(joiner, Next::on(op::JOIN, pc, 0)) {
         return unsafe { really(handle, result) };
     }
     wait_and_join(joiner, handle, result, None, pc)
@@ -261,7 +261,7 @@ fn joined(thread: *mut Thread, answer: c_int, pc: usize) {
 unsafe extern "C" fn try_join(handle: usize, result: *mut Pointer, pc: usize) -> c_int {
     let joiner = thread::current();
     let really = real!(pthread_tryjoin_np, fn(usize, *mut Pointer) -> c_int);
-    if !enter(joiner) {
+    if !enter(joiner, Next::on(op::JOIN, pc, 0)) {
         return unsafe { really(handle, result) };
     }
     let thread = thread::by_handle(handle);
@@ -281,7 +281,7 @@ unsafe extern "C" fn try_join(handle: usize, result: *mut Pointer, pc: usize) ->
 
 unsafe extern "C" fn timed_join(handle: usize, result: *mut Pointer, at: *const c::Timespec, pc: usize) -> c_int {
     let joiner = thread::current();
-    if !enter(joiner) || thread::by_handle(handle).is_null() {
+    if !enter(joiner, Next::on(op::JOIN, pc, 0)) || thread::by_handle(handle).is_null() {
         let really = real!(pthread_timedjoin_np, fn(usize, *mut Pointer, *const c::Timespec) -> c_int);
         return unsafe { really(handle, result, at) };
     }
@@ -306,9 +306,9 @@ unsafe extern "C" fn detach(handle: usize, _pc: usize) -> c_int {
     unsafe { real!(pthread_detach, fn(usize) -> c_int)(handle) }
 }
 
-unsafe extern "C" fn set_name(handle: usize, name: *const u8, _pc: usize) -> c_int {
+unsafe extern "C" fn set_name(handle: usize, name: *const u8, pc: usize) -> c_int {
     let thread = thread::current();
-    if enter(thread) {
+    if enter(thread, Next::call(pc)) {
         unsafe { (*thread).inside += 1 };
         let named = thread::by_handle(handle);
         let own = unsafe { c::pthread_self() } == handle;

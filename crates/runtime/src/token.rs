@@ -269,8 +269,61 @@ pub fn end_turn(thread: *mut Thread) {
         let lists = lists();
         lists.segment += 1;
         header().replayed.store(lists.segment as u64, Relaxed);
+        if lists.segment as u64 == header().look_before {
+            let_the_tool_look();
+        }
         if lists.segment == segments().len() {
             stop_following(wire::FOLLOWED);
+        }
+    }
+}
+
+/// Waits until the tool has looked at threads that all stand still. Under the scheduler's lock, so that they go on doing so.
+fn let_the_tool_look() {
+    let header = header();
+    header.outcome.store(wire::STANDING, Release);
+    futex_wake(&header.outcome, 1, true);
+    while header.looked.load(Acquire) == 0 && c::is_alive(header.tool) {
+        futex_wait(&header.looked, 0, Some(500_000_000), true);
+    }
+    header.outcome.store(0, Release);
+}
+
+/// What a thread is about to do, as far as that is known before it is done: what a replay looks at when it stops there.
+#[derive(Clone, Copy)]
+pub struct Next {
+    /// As in [`op`]; `STEP` for a call that says what it touches only when it is made.
+    code: u8,
+    /// Where it is called from; 0 if that is not known.
+    pc: usize,
+    address: usize,
+    size: usize,
+}
+
+impl Next {
+    /// An operation on something at an address.
+    #[inline(always)]
+    pub const fn on(code: u8, pc: usize, address: usize) -> Next {
+        Next { code, pc, address, size: 0 }
+    }
+
+    /// An access to so many bytes.
+    #[inline(always)]
+    pub const fn access(code: u8, pc: usize, address: usize, size: usize) -> Next {
+        Next { code, pc, address, size }
+    }
+
+    /// A call.
+    #[inline(always)]
+    pub const fn call(pc: usize) -> Next {
+        Next { code: op::STEP, pc, address: 0, size: 0 }
+    }
+
+    /// Tells the tool, if it wants to know.
+    fn tell(&self, waits: bool) {
+        if header().stop_at_end != 0 && following() {
+            let detail = self.code | if waits { wire::WAITS } else { 0 };
+            put3(wire::head(op::STOPPED, detail, self.pc), self.address as u64, self.size as u64);
         }
     }
 }
@@ -381,19 +434,16 @@ fn make_runnable(thread: *mut Thread) {
     }
 }
 
-/// At the entry of a callback, before its event, when the budget is used up. `next` is what the thread is about to do,
-/// as a record.
+/// At the entry of a callback, before its event, when the budget is used up.
 #[cold]
 #[inline(never)]
-pub fn preempt(thread: *mut Thread, next: [u64; 3]) {
+pub fn preempt(thread: *mut Thread, next: Next) {
     thread::inside(thread, || {
         page().budget = 0;
         // A turn in a schedule may be one of no steps.
         while page().budget == 0 && is_on() {
             SCHEDULER.lock();
-            if header().stop_at_end != 0 && following() {
-                put3(next[0], next[1], next[2]);
-            }
+            next.tell(false);
             if others_wait() {
                 let_others_run(thread);
             } else {
@@ -454,6 +504,7 @@ fn block_as(thread: *mut Thread, key: usize, deadline: Option<(c_int, u64)>, can
     this.notified_by = 0;
     this.set(State::Blocked);
     lists().blocked.push(thread);
+    Next { address: key, ..this.next }.tell(true);
     end_turn(thread);
     dispatch();
     SCHEDULER.unlock();
@@ -649,14 +700,14 @@ fn comes_in(thread: *mut Thread) -> bool {
 }
 
 /// Entry of an operation that is no plain access: a step of its own. False if its event does not count.
-pub fn enter(thread: *mut Thread) -> bool {
+pub fn enter(thread: *mut Thread, next: Next) -> bool {
     if HOLDER.0.load(Relaxed) != thread as usize && !comes_in(thread) {
         return false;
     }
     if unsafe { (*thread).inside } != 0 {
         return false;
     }
-    step(thread);
+    step(thread, next);
     if unsafe { (*thread).pending_signals.load(Relaxed) } != 0 {
         signals::deliver(thread);
         // A handler that runs freely may have let go of it.
@@ -668,11 +719,12 @@ pub fn enter(thread: *mut Thread) -> bool {
 }
 
 /// Another step of the operation that the holder is in.
-pub fn step(thread: *mut Thread) {
+pub fn step(thread: *mut Thread, next: Next) {
+    unsafe { (*thread).next = next };
     flush();
     page().budget -= 1;
     if page().budget < 0 {
-        preempt(thread, [wire::head(op::STOPPED, 0, 0), 0, 0]);
+        preempt(thread, next);
     }
     put1(wire::head(op::STEP, 0, 0));
 }

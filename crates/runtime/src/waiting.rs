@@ -9,7 +9,7 @@ use crate::memory::Global;
 use crate::record::put3;
 use crate::signals::{self, WhileBlocked};
 use crate::thread::{self, Thread, inside};
-use crate::token::{acquire, block, block_cancellable, enter, is_on, next_notify, regain, release, step, wake};
+use crate::token::{Next, acquire, block, block_cancellable, enter, is_on, next_notify, regain, release, step, wake};
 use crate::wire::{head, op};
 use crate::{real, stubs};
 use core::ffi::{c_int, c_uint};
@@ -23,7 +23,7 @@ fn record(code: u8, pc: usize, a: Pointer, b: u64) {
 
 fn wait(condition: Pointer, mutex: Pointer, deadline: Deadline, pc: usize) -> Option<c_int> {
     let thread = thread::current();
-    if !enter(thread) {
+    if !enter(thread, Next::on(op::WAIT_BEGIN, pc, condition as usize)) {
         return None;
     }
     cancel::point(thread, pc);
@@ -50,7 +50,7 @@ fn wait(condition: Pointer, mutex: Pointer, deadline: Deadline, pc: usize) -> Op
             // As if woken for no reason.
             return unsafe { real!(pthread_mutex_lock, fn(Pointer) -> c_int)(mutex) };
         }
-        step(thread);
+        step(thread, Next::on(op::WAIT_END, pc, mutex as usize));
         record(op::WAKE, pc, condition, if timed_out { 0 } else { notify });
         let result = take_mutex(thread, mutex, None);
         unsafe { (*thread).while_blocked = outside };
@@ -90,7 +90,7 @@ fn wait_outside(thread: *mut Thread, condition: Pointer, mutex: Pointer, deadlin
         acquire(thread);
     }
     if is_on() {
-        step(thread);
+        step(thread, Next::on(op::WAIT_END, pc, mutex as usize));
         record(op::WAKE, pc, condition, 0);
         record(op::WAIT_END, pc, condition, mutex as u64);
     }
@@ -130,7 +130,7 @@ unsafe extern "C" fn cond_clockwait(
 /// False if the real one has to be told, too.
 fn notify(condition: Pointer, all: bool, pc: usize) -> bool {
     let thread = thread::current();
-    if !enter(thread) {
+    if !enter(thread, Next::on(op::NOTIFY, pc, condition as usize)) {
         // An ignored thread may still wake others.
         if is_on() && !thread.is_null() && unsafe { (*thread).inside } == 0 {
             inside(thread, || {
@@ -164,7 +164,7 @@ unsafe extern "C" fn cond_broadcast(condition: Pointer, pc: usize) -> c_int {
 }
 
 unsafe extern "C" fn cond_init(condition: Pointer, attributes: Pointer, pc: usize) -> c_int {
-    if enter(thread::current()) {
+    if enter(thread::current(), Next::on(op::CONDITION_NEW, pc, condition as usize)) {
         record(op::CONDITION_NEW, pc, condition, 0);
     }
     unsafe { real!(pthread_cond_init, fn(Pointer, Pointer) -> c_int)(condition, attributes) }
@@ -188,7 +188,7 @@ fn count_of(semaphore: Pointer) -> u64 {
 
 fn sem_take(semaphore: Pointer, deadline: Deadline, pc: usize) -> Option<c_int> {
     let thread = thread::current();
-    if !enter(thread) {
+    if !enter(thread, Next::on(op::SEM_WAIT, pc, semaphore as usize)) {
         return None;
     }
     let attempt = || match unsafe { real!(sem_trywait, fn(Pointer) -> c_int)(semaphore) } {
@@ -231,7 +231,7 @@ unsafe extern "C" fn semaphore_clockwait(semaphore: Pointer, clock: c_int, at: *
 }
 
 unsafe extern "C" fn semaphore_trywait(semaphore: Pointer, pc: usize) -> c_int {
-    let counts = enter(thread::current());
+    let counts = enter(thread::current(), Next::on(op::SEM_WAIT, pc, semaphore as usize));
     let result = unsafe { real!(sem_trywait, fn(Pointer) -> c_int)(semaphore) };
     if counts && result == 0 {
         record(op::SEM_WAIT, pc, semaphore, count_of(semaphore) + 1);
@@ -241,7 +241,7 @@ unsafe extern "C" fn semaphore_trywait(semaphore: Pointer, pc: usize) -> c_int {
 
 unsafe extern "C" fn semaphore_post(semaphore: Pointer, pc: usize) -> c_int {
     let thread = thread::current();
-    let counts = enter(thread);
+    let counts = enter(thread, Next::on(op::SEM_POST, pc, semaphore as usize));
     if counts {
         record(op::SEM_POST, pc, semaphore, count_of(semaphore));
     }
@@ -253,7 +253,7 @@ unsafe extern "C" fn semaphore_post(semaphore: Pointer, pc: usize) -> c_int {
 }
 
 unsafe extern "C" fn semaphore_init(semaphore: Pointer, shared: c_int, count: c_uint, pc: usize) -> c_int {
-    if enter(thread::current()) {
+    if enter(thread::current(), Next::on(op::SEM_NEW, pc, semaphore as usize)) {
         record(op::SEM_NEW, pc, semaphore, count as u64);
     }
     unsafe { real!(sem_init, fn(Pointer, c_int, c_uint) -> c_int)(semaphore, shared, count) }
@@ -287,7 +287,7 @@ unsafe extern "C" fn barrier_init(at: Pointer, attributes: Pointer, parties: c_u
     let result = unsafe { real!(pthread_barrier_init, fn(Pointer, Pointer, c_uint) -> c_int)(at, attributes, parties) };
     // Threads of other processes may come to it: only the C library knows.
     let is_shared = !attributes.is_null() && unsafe { *(attributes as *const c_int) } != 0;
-    if result == 0 && enter(thread) {
+    if result == 0 && enter(thread, Next::on(op::BARRIER_NEW, pc, at as usize)) {
         let all = unsafe { &mut *BARRIERS.get() };
         all.retain(|b| b.address != at as usize);
         if is_shared {
@@ -302,14 +302,14 @@ unsafe extern "C" fn barrier_init(at: Pointer, attributes: Pointer, parties: c_u
 /// It may be destroyed as soon as one thread has left; the C library waits for the others.
 unsafe extern "C" fn barrier_destroy(at: Pointer, pc: usize) -> c_int {
     let thread = thread::current();
-    if enter(thread) {
+    if enter(thread, Next::on(op::BARRIER_NEW, pc, at as usize)) {
         inside(thread, || {
             while is_on() && barrier(at as usize).is_some_and(|b| b.leaving > 0) {
                 block(thread, end_of(at), None);
             }
         });
     }
-    if is_on() && enter(thread) {
+    if is_on() && enter(thread, Next::on(op::BARRIER_NEW, pc, at as usize)) {
         unsafe { (*BARRIERS.get()).retain(|b| b.address != at as usize) };
         record(op::BARRIER_NEW, pc, at, 0);
     }
@@ -319,16 +319,17 @@ unsafe extern "C" fn barrier_destroy(at: Pointer, pc: usize) -> c_int {
 unsafe extern "C" fn barrier_wait(at: Pointer, pc: usize) -> c_int {
     let thread = thread::current();
     // The list is guarded by the token.
-    let entered = is_free() && enter(thread);
+    let enters = Next::on(op::BARRIER_ENTER, pc, at as usize);
+    let entered = is_free() && enter(thread, enters);
     let known = is_on() && (entered || !is_free()) && barrier(at as usize).is_some();
-    if !known || !(entered || enter(thread)) {
+    if !known || !(entered || enter(thread, enters)) {
         // Shared with other processes, perhaps: then those who enter are more than we see.
-        if enter(thread) {
+        if enter(thread, enters) {
             record(op::BARRIER_ENTER, pc, at, 0);
             inside(thread, || release(thread));
         }
         let result = unsafe { real!(pthread_barrier_wait, fn(Pointer) -> c_int)(at) };
-        if enter(thread) {
+        if enter(thread, Next::on(op::BARRIER_LEAVE, pc, at as usize)) {
             record(op::BARRIER_LEAVE, pc, at, 0);
         }
         return result;
@@ -353,7 +354,7 @@ unsafe extern "C" fn barrier_wait(at: Pointer, pc: usize) -> c_int {
             leaves = true;
         }
         if is_on() {
-            step(thread);
+            step(thread, Next::on(op::BARRIER_LEAVE, pc, at as usize));
             record(op::BARRIER_LEAVE, pc, at, 0);
             if let Some(this) = barrier(at as usize).filter(|_| leaves) {
                 this.leaving = this.leaving.saturating_sub(1);
@@ -367,13 +368,13 @@ unsafe extern "C" fn barrier_wait(at: Pointer, pc: usize) -> c_int {
 }
 
 unsafe extern "C" fn annotated_acquire(at: Pointer, pc: usize) {
-    if enter(thread::current()) {
+    if enter(thread::current(), Next::on(op::SYNC_ACQUIRE, pc, at as usize)) {
         record(op::SYNC_ACQUIRE, pc, at, 0);
     }
 }
 
 unsafe extern "C" fn annotated_release(at: Pointer, pc: usize) {
-    if enter(thread::current()) {
+    if enter(thread::current(), Next::on(op::SYNC_RELEASE, pc, at as usize)) {
         record(op::SYNC_RELEASE, pc, at, 0);
     }
 }

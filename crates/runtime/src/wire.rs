@@ -21,7 +21,7 @@ pub const VARIABLE: &str = "SNAG_RECORDING";
 pub const MAGIC: u64 = 0x3167_6e69_7267_616e;
 
 /// Changes whenever records or header change.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// Bytes before the schedule, and the size of a page.
 pub const PAGE: usize = 4096;
@@ -81,6 +81,10 @@ pub struct Header {
     pub free: u32,
     /// Chunks of single threads that the tool has given back.
     pub given_back: AtomicU32,
+    /// Before this segment everything stands still until the tool has looked; 0: nowhere.
+    pub look_before: u64,
+    /// Set by the tool when it has looked.
+    pub looked: AtomicU32,
 }
 
 /// [`Header::trouble`]: more threads than the runtime has room for; the rest is not recorded.
@@ -90,6 +94,8 @@ pub const TOO_MANY_THREADS: u32 = 1;
 pub const FOLLOWED: u32 = 1;
 /// [`Header::outcome`]: the thread of the next segment cannot run.
 pub const DIVERGED: u32 = 2;
+/// [`Header::outcome`]: the tool may look; see [`Header::look_before`].
+pub const STANDING: u32 = 3;
 
 /// A stretch of the schedule: a thread runs until it has done so many steps.
 #[repr(C)]
@@ -171,7 +177,9 @@ pub mod op {
     pub const FENCE: u8 = 36;
     /// kind, length; then the bytes
     pub const BLOB: u8 = 37;
-    /// address, size and 1 << 32 if it writes: a replayed thread was stopped in front of this access
+    /// address, size: a replayed thread was stopped in front of this. The detail is the operation that it is about to do, as one of
+    /// these numbers; [`super::WAITS`] is added if it has begun and waits. `STEP` is a call that says what it touches only when it
+    /// is made.
     pub const STOPPED: u8 = 38;
     /// number of the chunk in which the accesses of the thread go on, 0
     pub const OWN: u8 = 39;
@@ -192,6 +200,9 @@ pub mod op {
     /// fiber, fiber: the thread has left the one and goes on in the other
     pub const FIBER: u8 = 47;
 }
+
+/// [`op::STOPPED`]: the thread waits for what is at the address.
+pub const WAITS: u8 = 1 << 7;
 
 /// Detail of an atomic whose values are not known. Set by the tool.
 pub const WITHOUT_VALUES: u8 = 1 << 6;

@@ -20,6 +20,7 @@ mod long;
 mod output;
 mod processes;
 mod progress;
+mod secret;
 mod signals;
 mod survey;
 

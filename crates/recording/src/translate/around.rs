@@ -54,6 +54,10 @@ impl Translator {
                     put_text(&mut block, &frame.place);
                 }
             }
+            blocks.push(std::mem::take(&mut block));
+        }
+        self.new_code.take(&self.symbols, &mut block);
+        if !block.is_empty() {
             blocks.push(block);
         }
         self.calls.begin_stretch(self.count() as u64);

@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::failure::{Failure, Status};
 use crate::interrupt::{self, Doing, Then};
+use crate::secret;
 use snag_recording::ring::Settings;
 use snag_recording::{Ended, Options, Prints, Recorder, Summary, Unrecorded};
 use std::ffi::OsString;
@@ -92,7 +93,11 @@ pub fn record(
     prints: Prints,
     path: &Path,
 ) -> Result<Summary, Unrecorded> {
-    let options = Options { command: command.to_vec(), settings, prints };
+    let seal = secret::seal();
+    if let Err(why) = &seal {
+        context.detail(&format!("the recording can be replayed with --trust only: {why}"));
+    }
+    let options = Options { command: command.to_vec(), settings, prints, seal: seal.ok() };
     interrupt::doing(Doing::Program);
     if interrupt::asked() {
         return Err("interrupted before the program was started".to_owned().into());

@@ -1,5 +1,6 @@
 //! `snag replay`: run a recorded program again, along its recording or up to a race.
 
+mod command;
 mod many;
 
 use crate::background::Recording;
@@ -29,7 +30,10 @@ use std::path::{Path, PathBuf};
   snag replay run.snag --race R1 --many 20   what comes of it, with either access first
 
 Exit status: 0 the run was repeated; 1 the race or deadlock is confirmed, or with --many, changes what comes out; 2 it went another
-way, or an error.")]
+way, or an error.
+
+What is going to be run is said before. A recording that was not made by this user on this machine may name any command: it is
+run with --trust only, or if it is given again after --.")]
 pub struct Args {
     /// A recording made by 'snag record'
     #[arg(value_name = "TRACE")]
@@ -40,7 +44,10 @@ pub struct Args {
     /// Run N times through the race with each of the two accesses first, and compare how the program ends
     #[arg(long, value_name = "N", requires = "race", value_parser = clap::value_parser!(u64).range(1..))]
     many: Option<u64>,
-    /// The program and its arguments, if they are not those that were recorded
+    /// Run the command that the recording names although it may be a stranger's: not made by this user on this machine
+    #[arg(long)]
+    trust: bool,
+    /// The program and its arguments: run these, not what the recording names
     #[arg(value_name = "PROG", last = true)]
     command: Vec<OsString>,
 }
@@ -65,14 +72,12 @@ fn replay(context: &Context, args: &Args) -> Result<Status, Failure> {
         )
         .into());
     };
-    let command = match args.command.is_empty() {
-        true => recorded.command().into_iter().map(OsString::from).collect(),
-        false => args.command.clone(),
-    };
     if recorded.about("threads") == Some(FREELY) {
         let path = args.trace.display();
         return Err(format!("{path}: recorded with --free-running: there is no order of turns to replay").into());
     }
+    let command = command::to_run(&args.trace, &recorded, &args.command, args.trust)?;
+    command::announce(&command);
     warn_about_changes(context, &recorded, &command);
     match &args.race {
         None => repeat(context, &trace, &recorded, command),
@@ -202,7 +207,7 @@ fn race(
     let schedule = replay::along_witness(trace, recorded, witness.iter(trace), &then);
     context.detail(&format!("driving the program through {} turns", schedule.len()));
     begin()?;
-    let driven = replay::drive(trace, command, schedule, &then)?;
+    let driven = replay::drive(trace, recorded, command, schedule, &then)?;
     begin()?;
     let mut out = Output::open(None)?;
     let status = match driven {

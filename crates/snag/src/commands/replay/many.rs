@@ -5,7 +5,7 @@ use crate::failure::{Failure, Status};
 use snag_predict::Race;
 use snag_recording::replay::{self, Outcome};
 use snag_recording::{Ended, Recorded};
-use snag_report::describe;
+use snag_report::{describe, printable};
 use snag_trace::Trace;
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -23,7 +23,6 @@ pub fn run(
     race: &Race,
     runs: u64,
 ) -> Result<Status, Failure> {
-    let file = std::env::temp_dir().join(format!("snag-{}.output", std::process::id()));
     let mut out = io::stdout();
     writeln!(out, "{id}: {}", describe::race(trace, race.first, race.second))?;
     let mut seen: Vec<Counted> = Vec::new();
@@ -32,8 +31,7 @@ pub fn run(
         let mut counted: Counted = Vec::new();
         for seed in 1..=runs {
             context.detail(&format!("run {seed} of {runs}"));
-            let outcome = replay::outcome(command.to_vec(), schedule.clone(), seed, &file);
-            let _ = std::fs::remove_file(&file);
+            let outcome = replay::outcome(command.to_vec(), schedule.clone(), seed);
             super::begin()?;
             let outcome = outcome?;
             match counted.iter_mut().find(|(known, _)| *known == outcome) {
@@ -74,8 +72,10 @@ fn describe_outcome(outcome: &Outcome) -> String {
     let mut lines = text.lines();
     let output = match (lines.next(), lines.next_back()) {
         (None, _) => "no output".to_owned(),
-        (Some(only), None) => format!("output '{only}'"),
-        (Some(first), Some(last)) => format!("output '{first}' … '{last}', {} bytes", outcome.output.len()),
+        (Some(only), None) => format!("output '{}'", printable(only)),
+        (Some(first), Some(last)) => {
+            format!("output '{}' … '{}', {} bytes", printable(first), printable(last), outcome.output.len())
+        }
     };
     let astray = if outcome.followed { "" } else { ", did not come through the race" };
     format!("{end}, {output}{astray}")
