@@ -16,6 +16,7 @@ pub mod ring;
 pub mod runtime;
 pub mod symbols;
 pub mod translate;
+mod unrecorded;
 
 #[allow(dead_code)]
 #[path = "../../runtime/src/wire.rs"]

@@ -332,7 +332,7 @@ fn free_chunk() -> Result<usize, &'static str> {
             record::hand_over();
         }
         futex_wait(&header().given_back, given_back, Some(100_000_000), true);
-        if !c::is_alive(header().tool) {
+        if !c::is_alive(record::wanted().tool) {
             return Err("the process that writes the trace is gone; the program runs on unrecorded");
         }
     }

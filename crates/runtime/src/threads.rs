@@ -114,6 +114,12 @@ unsafe extern "C" fn end(thread: Pointer) {
         unsafe { c::pthread_setspecific(*KEY.get(), thread.cast()) };
         return;
     }
+    last_words(thread);
+}
+
+/// The end of the thread that runs this.
+fn last_words(thread: *mut Thread) {
+    let this = unsafe { &mut *thread };
     if is_on() {
         if crate::free::is_free() {
             // Even if its events do not count.
@@ -133,6 +139,14 @@ unsafe extern "C" fn end(thread: Pointer) {
     thread::set_current(core::ptr::null_mut());
 }
 
+/// The thread that runs this is about to leave by a system call of its own, and no destructor will run.
+pub fn leaves() {
+    let thread = thread::current();
+    if is_on() && !thread.is_null() && unsafe { (*thread).inside } == 0 {
+        last_words(thread);
+    }
+}
+
 fn start(
     handle: *mut usize,
     attributes: Pointer,
@@ -150,7 +164,7 @@ fn start(
             unsafe { c::pthread_key_create(KEY.get(), end) };
         }
         let Some(thread) = thread::new() else {
-            crate::record::header().trouble.store(crate::wire::TOO_MANY_THREADS, Relaxed);
+            crate::record::header().trouble.store(crate::wire::TOO_MANY_THREADS, Release);
             token::give_up("the program has too many threads; it runs on unrecorded");
             return None;
         };

@@ -20,6 +20,7 @@ mod long;
 mod output;
 mod progress;
 mod survey;
+mod temporary;
 
 use clap::Parser;
 use clap::error::ErrorKind;

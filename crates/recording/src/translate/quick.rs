@@ -283,7 +283,7 @@ impl Translator {
     pub(super) fn parts(&mut self, op: Op, pc: u64, address: u64, length: usize, contents: &[u64]) {
         let mut done = 0;
         while done < length {
-            let at = address + done as u64;
+            let at = address.wrapping_add(done as u64);
             let size = (8 - (at % 8) as usize).min(length - done);
             self.access(op, at, size as u64, pc, Some(part(contents, done, size)));
             done += size;

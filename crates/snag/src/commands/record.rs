@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::failure::{Failure, Status};
-use crate::interrupt;
+use crate::{interrupt, temporary};
 use snag_recording::ring::Settings;
 use snag_recording::{Ended, Options, Prints, Recorder, Summary, Unrecorded};
 use std::ffi::OsString;
@@ -17,7 +17,8 @@ Examples:
   snag record -o run.snag --seed 7 -- ./prog  another interleaving
   snag check run.snag                         predict races from it
 
-Exit status: that of the program; 128 + the signal if it died of one; 2 if it could not be recorded.")]
+Exit status: that of the program; 128 + the signal if it died of one; 2 if it could not be recorded, or not to its end
+because the disk is full or the program has damaged what it shares with snag.")]
 pub struct Args {
     /// File to write [default: the program's name with .snag]
     #[arg(short, long, value_name = "TRACE")]
@@ -64,7 +65,12 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
         let [program, recorder] = [summary.program_time, summary.recorder_time].map(|time| time.as_secs_f64());
         context.note(&format!("processor time: {program:.2} s in the program, {recorder:.2} s to record it"));
     }
-    Ok(exit_status(summary.ended))
+    Ok(if is_whole(&summary) { exit_status(summary.ended) } else { Status::Error })
+}
+
+/// Whether the trace has all that was recorded, and all of it can be relied on.
+pub fn is_whole(summary: &Summary) -> bool {
+    summary.unwritten.is_none() && summary.oddities.damaged.is_none()
 }
 
 /// Recordings are `.snag` files: a name that says something else would be wrong, and is refused.
@@ -98,11 +104,17 @@ pub fn record(
     interrupt::leave_to_program(false);
     let summary = summary?;
     let odd = &summary.oddities;
+    let shown = temporary::shown(path);
     if let Some(why) = &summary.unwritten {
-        context.warn(&format!("{}: {why}; the trace ends there, the program was run to its end", path.display()));
+        context.insist(&format!("{shown}: {why}; the trace ends there, the program was run to its end"));
     }
-    if let Some(why) = &odd.broken {
-        context.warn(&format!("{}: the recording ends early: {why}", path.display()));
+    if let Some(why) = &odd.damaged {
+        context.insist(&format!(
+            "{shown}: the recording ends early, as the program has damaged what it shares with snag: {why}; what is in the \
+             trace was recorded before that was noticed"
+        ));
+    } else if let Some(why) = &odd.broken {
+        context.warn(&format!("{shown}: the recording ends early: {why}"));
     }
     if odd.freed > 0 {
         context.warn(&format!(

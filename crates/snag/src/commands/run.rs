@@ -4,7 +4,7 @@ use crate::commands::check;
 use crate::commands::record::{self, How};
 use crate::context::Context;
 use crate::failure::{Failure, Status};
-use crate::interrupt;
+use crate::temporary::Temporary;
 use snag_recording::{Ended, Prints, Unrecorded};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -67,19 +67,22 @@ pub fn one(context: &Context, program: &Program, check: &check::Analysis) -> Res
             return Err(format!("{}: the report would replace the trace", keep.display()).into());
         }
     }
-    let temporary = std::env::temp_dir().join(format!("snag-{}.snag", std::process::id()));
-    let path = program.keep.unwrap_or(&temporary);
-    if program.keep.is_none() {
-        interrupt::unfinished(&temporary);
-    }
     let mut worth_keeping = false;
-    let result = record_and_check(context, program, check, path, &mut worth_keeping);
-    if worth_keeping {
-        context.insist(&format!("the trace is kept in {}", path.display()));
-    } else if program.keep.is_none() {
-        let _ = std::fs::remove_file(&temporary);
+    if let Some(keep) = program.keep {
+        let result = record_and_check(context, program, check, keep, &mut worth_keeping);
+        if worth_keeping {
+            context.insist(&format!("the trace is kept in {}", keep.display()));
+        }
+        return result;
     }
-    interrupt::finished(&temporary);
+    let temporary = Temporary::new()?;
+    let result = record_and_check(context, program, check, &temporary.path(), &mut worth_keeping);
+    if worth_keeping {
+        match temporary.keep("snag-", ".snag") {
+            Ok(path) => context.insist(&format!("the trace is kept in {}", path.display())),
+            Err(error) => context.insist(&format!("the trace cannot be kept: {error}")),
+        }
+    }
     result
 }
 
@@ -107,8 +110,9 @@ fn record_and_check(
     }
     context.note(&format!("recorded {}", record::size(&summary)));
     let found = prepared.analyse(context, &[path.to_owned()]);
-    *worth_keeping = matches!(found, Ok(Status::Error) | Err(Failure::Message(_) | Failure::Reported));
-    let found = found?;
+    let is_whole = record::is_whole(&summary);
+    *worth_keeping = !is_whole || matches!(found, Ok(Status::Error) | Err(Failure::Message(_) | Failure::Reported));
+    let found = if is_whole { found? } else { found?.max(Status::Error) };
     let failed = summary.ended != Ended::Exit(0);
     match program.exit_with_program {
         true => Ok((record::exit_status(summary.ended), failed)),

@@ -2,6 +2,7 @@
 
 use crate::context::Context;
 use crate::failure::{Failure, Status};
+use crate::temporary::Temporary;
 use snag_predict::Race;
 use snag_recording::replay::{self, Outcome};
 use snag_recording::{Ended, Recorded};
@@ -23,7 +24,6 @@ pub fn run(
     race: &Race,
     runs: u64,
 ) -> Result<Status, Failure> {
-    let file = std::env::temp_dir().join(format!("snag-{}.output", std::process::id()));
     let mut out = io::stdout();
     writeln!(out, "{id}: {}", describe::race(trace, race.first, race.second))?;
     let mut seen: Vec<Counted> = Vec::new();
@@ -32,9 +32,8 @@ pub fn run(
         let mut counted: Counted = Vec::new();
         for seed in 1..=runs {
             context.detail(&format!("run {seed} of {runs}"));
-            let outcome = replay::outcome(command.to_vec(), schedule.clone(), seed, &file);
-            let _ = std::fs::remove_file(&file);
-            let outcome = outcome?;
+            let file = Temporary::new()?;
+            let outcome = replay::outcome(command.to_vec(), schedule.clone(), seed, &file.path())?;
             match counted.iter_mut().find(|(known, _)| *known == outcome) {
                 Some((_, count)) => *count += 1,
                 None => counted.push((outcome, 1)),
