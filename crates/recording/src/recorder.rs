@@ -157,7 +157,8 @@ impl Recorder {
         }
         without_randomisation(&mut command);
         let before = [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].map(processor_time);
-        let child = command.spawn().map_err(|error| format!("{shown}: {}", unrecorded::not_started(&program, &error)))?;
+        let child =
+            command.spawn().map_err(|error| format!("{shown}: {}", unrecorded::not_started(&program, &error)))?;
         ring.started(child.id());
         let mut translator = Translator::new(Symbols::new(std::env::current_dir().ok()));
         if let Some(chunks) = ring.own_chunks() {

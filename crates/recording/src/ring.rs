@@ -407,8 +407,23 @@ impl Ring {
         }
         self.take(filled);
         let seen = if filled == self.emptied { self.seen } else { 0 };
+        if (filled as usize) < self.chunks && has_hole(&self.copy[seen..]) {
+            self.damage = Some(WRITTEN_OVER);
+            return &[];
+        }
         &self.copy[seen..]
     }
+}
+
+/// Whether there is something behind the last record of a chunk that was never filled before.
+fn has_hole(words: &[u64]) -> bool {
+    let mut at = 0;
+    while at < words.len() && words[at] != 0 {
+        at = at.saturating_add(wire::words(&words[at..]));
+    }
+    let Some(rest) = words.get(at..) else { return false };
+    // Of a record that is being written everything is there but the first word.
+    rest.iter().take(MOST_ZEROS).all(|&word| word == 0) && rest.iter().any(|&word| word != 0)
 }
 
 /// So many zeros in a row are behind the last record: the words of one are fewer.

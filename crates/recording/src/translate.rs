@@ -196,7 +196,8 @@ impl Translator {
             threads: Vec::new(),
             current: 0,
             notifies: HashMap::default(),
-            closely: false,
+            // Until a thread gets its first turn.
+            closely: true,
             taken: 0,
             locations: HashMap::default(),
             location_cache: vec![(0, LocId::NONE); CACHE],
@@ -511,3 +512,6 @@ impl Translator {
         id
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,7 +24,7 @@ pub fn before_system_call(n: i64, arguments: &[usize; 6]) {
         number::MUNMAP | number::MPROTECT | number::MREMAP => before_change(arguments[0], arguments[1]),
         number::MMAP if arguments[3] & FIXED != 0 => before_change(arguments[0], arguments[1]),
         number::PRCTL | number::SECCOMP => before_filter(n, arguments),
-        number::EXIT => threads::leaves(),
+        number::EXIT => threads::leaves(arguments[0]),
         _ => {}
     }
 }

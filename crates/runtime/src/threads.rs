@@ -10,7 +10,7 @@ use crate::token::{self, block_cancellable, enter, is_on};
 use crate::wire::{BLOB_THREAD_NAME, head, op};
 use crate::{real, stubs};
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicBool, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 
 type Function = unsafe extern "C" fn(Pointer) -> Pointer;
 type Create = unsafe extern "C" fn(*mut usize, Pointer, Function, Pointer) -> c_int;
@@ -114,7 +114,17 @@ unsafe extern "C" fn end(thread: Pointer) {
         unsafe { c::pthread_setspecific(*KEY.get(), thread.cast()) };
         return;
     }
+    CODE.store(0, Relaxed);
     last_words(thread);
+}
+
+/// The status with which the last thread has left that left by a system call, if none has ended in another way since: it is that of
+/// the program if no other comes after it.
+static CODE: AtomicUsize = AtomicUsize::new(0);
+
+/// See there.
+pub fn last_code() -> usize {
+    CODE.load(Relaxed)
 }
 
 /// The end of the thread that runs this.
@@ -140,8 +150,9 @@ fn last_words(thread: *mut Thread) {
 }
 
 /// The thread that runs this is about to leave by a system call of its own, and no destructor will run.
-pub fn leaves() {
+pub fn leaves(code: usize) {
     let thread = thread::current();
+    CODE.store(code, Relaxed);
     if is_on() && !thread.is_null() && unsafe { (*thread).inside } == 0 {
         last_words(thread);
     }

@@ -142,7 +142,15 @@ pub unsafe extern "C" fn watch(_: Pointer) -> Pointer {
         let pause = c::Timespec::from_nanoseconds(wanted().watchdog as u64 * 1_000_000);
         unsafe { system(number::NANOSLEEP, [&pause as *const _ as usize, 0, 0, 0, 0, 0]) };
         // The program ends with its last thread, and this is one, too.
-        if !token::is_on() || token::end_with_last() {
+        if !token::is_on() {
+            return core::ptr::null_mut();
+        }
+        if token::end_with_last() {
+            let code = crate::threads::last_code();
+            if code != 0 {
+                // The status of the program is that of whoever is the last to leave.
+                unsafe { system(number::EXIT, [code, 0, 0, 0, 0, 0]) };
+            }
             return core::ptr::null_mut();
         }
         round += 1;

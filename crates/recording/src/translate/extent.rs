@@ -14,8 +14,9 @@ pub struct Extent {
     most: u64,
 }
 
-/// So much any program may have.
-const ROOM: u64 = 1 << 30;
+/// So much any program may have; and for each thread, as each has a stack where no other had one.
+const ROOM: u64 = 1 << 27;
+const FOR_THREAD: u64 = 1 << 20;
 
 impl Extent {
     /// The program is this process.
@@ -27,7 +28,8 @@ impl Extent {
     /// Looks how much it has had so far.
     pub fn look(&mut self) {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process)).unwrap_or_default();
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmPeak:")?.trim().strip_suffix(" kB")?.parse().ok());
+        let peak =
+            status.lines().find_map(|line| line.strip_prefix("VmPeak:")?.trim().strip_suffix(" kB")?.parse().ok());
         self.most = self.most.max(peak.unwrap_or(0_u64).saturating_mul(1024));
     }
 
@@ -38,16 +40,17 @@ impl Extent {
         self.process = 0;
     }
 
-    /// Whether the program may have touched so many bytes, or stretches of memory that are as long together.
+    /// Whether the program, with so many threads, may have touched so many bytes, or stretches of memory that are as long together.
     #[inline]
-    pub fn holds(&mut self, bytes: u64) -> bool {
-        bytes <= ROOM || self.holds_much(bytes)
+    pub fn holds(&mut self, bytes: u64, threads: usize) -> bool {
+        let room = ROOM + FOR_THREAD * threads as u64;
+        bytes <= room || self.holds_much(bytes - room)
     }
 
     #[cold]
     fn holds_much(&mut self, bytes: u64) -> bool {
-        // Memory that is given back is mapped again elsewhere.
-        let holds = |most: u64| bytes <= ROOM.saturating_add(most.saturating_mul(4));
+        // What is given back may be mapped again elsewhere.
+        let holds = |most: u64| bytes <= most.saturating_add(most / 2);
         if !holds(self.most) && self.process != 0 {
             self.look();
         }

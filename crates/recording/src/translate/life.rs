@@ -57,9 +57,7 @@ impl Translator {
             op::SWITCH => match known(a as u32 as u64) {
                 _ if a >> 33 != 0 => Err(format!("a thread has the number {a}")),
                 None if a as u32 != 0 => Err(format!("thread {} runs before it was started", a as u32)),
-                Some(thread) if thread.ended || thread.joined => {
-                    Err(format!("thread {} runs after its end", a as u32))
-                }
+                Some(thread) if thread.ended || thread.joined => Err(format!("thread {} runs after its end", a as u32)),
                 _ => Ok(()),
             },
             op::FORK if a >= MOST_THREADS || known(a).is_some() || a as usize == self.current => {
@@ -68,7 +66,7 @@ impl Translator {
             op::JOIN if known(a).is_none_or(|thread| thread.waiting.is_some()) || a as usize == self.current => {
                 Err(format!("a thread waits for thread {a}, which cannot have ended"))
             }
-            op::ALLOC if !is_possible(a, b.saturating_add(64)) || !self.extent.holds(b) => {
+            op::ALLOC if !is_possible(a, b.saturating_add(64)) || !self.extent.holds(b, self.threads.len()) => {
                 Err(format!("a block of {b} bytes is at {a:#x}"))
             }
             op::BLOB if b > wire::CHUNK as u64 / 4 || self.maps.len() > MOST_MAPS => {

@@ -48,11 +48,12 @@ impl Translator {
     /// Whether the program can have touched these bytes. If not, it has died of it; and if it says so of memory all over the place, it
     /// has not said so by itself.
     pub(super) fn may_touch(&mut self, address: u64, size: u64) -> bool {
-        if !is_possible(address, size) || !self.extent.holds(size) {
+        let threads = self.threads.len();
+        if !is_possible(address, size) || !self.extent.holds(size, threads) {
             return false;
         }
         let touched = self.heap.touched();
-        let holds = self.extent.holds(touched);
+        let holds = self.extent.holds(touched, threads);
         if !holds {
             self.damage(format!("the program has touched {touched} bytes, and never had so many"));
         }

@@ -418,6 +418,7 @@ mod tests {
         let mut memory = vec![0u8; 0x800];
         let mut blocks = Vec::new();
         let mut all = vec![vec![head(op::SWITCH, 0, 0), 0, 0]];
+        all.extend((1..4).map(|thread| vec![head(op::FORK, 0, 0), thread, 0]));
         for _ in 0..count {
             let (base, size) = (bases[random(2) as usize], 1 << random(4));
             let offset = random(0x400 - 8) as usize;

@@ -170,7 +170,8 @@ pub fn size(summary: &Summary) -> String {
         1_000..1_000_000 => format!("{:.1} kB", bytes / 1e3),
         _ => format!("{:.1} MB", bytes / 1e6),
     };
-    format!("{} events, {bytes}", summary.events)
+    let events = if summary.events == 1 { "event" } else { "events" };
+    format!("{} {events}, {bytes}", summary.events)
 }
 
 /// How the program ended, in words; nothing if it ended well.

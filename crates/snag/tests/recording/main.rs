@@ -5,6 +5,7 @@
 mod asked;
 mod examples;
 mod freely;
+mod hostile;
 mod replaying;
 mod reports;
 mod rust;
