@@ -125,8 +125,8 @@ struct ThreadState {
     waiting: Option<Wait>,
     /// It has done a releasing fence, so what it writes atomically releases.
     fenced: bool,
-    /// Number of events when it ran for the first time.
-    ran_first: Option<usize>,
+    /// It has done its first event.
+    begun: bool,
     /// It has done its last event.
     ended: bool,
     /// Another thread has waited for its end.
@@ -179,6 +179,22 @@ const BATCH: usize = 1 << 10;
 
 fn slot(key: u64) -> usize {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - CACHE.trailing_zeros())) as usize
+}
+
+/// How many words of a chunk that is being filled stay as they are: as long as it has not been handed over, a fence may make atomic
+/// reads before it acquire.
+fn settled(words: &[u64]) -> usize {
+    let mut at = 0;
+    while at < words.len() && words[at] != 0 {
+        let (code, order) = (words[at] as u8, words[at] >> 11 & 7);
+        const RELAXED: u64 = 0;
+        const RELEASE: u64 = 3;
+        if matches!(code, op::ATOMIC_READ | op::RMW) && matches!(order, RELAXED | RELEASE) {
+            break;
+        }
+        at = at.saturating_add(wire::words(&words[at..]));
+    }
+    at.min(words.len())
 }
 
 impl Translator {
@@ -236,9 +252,11 @@ impl Translator {
 
     /// Translates what there is of a chunk that is being filled, but for the last record; how many words that were. More may follow.
     pub fn part(&mut self, words: &[u64], take: &mut dyn FnMut(&mut Translator)) -> usize {
+        let settled = settled(words);
         match self.freely {
-            Some(_) => self.free_chunk(words, false, take),
-            None => self.records(words, true, take),
+            Some(_) => self.free_chunk(&words[..settled], false, take),
+            // What comes next says that the last record is whole.
+            None => self.records(&words[..words.len().min(settled + 1)], true, take),
         }
     }
 
@@ -433,7 +451,7 @@ impl Translator {
         self.runs.id = self.thread(self.current);
         self.runs.own = shadow::Own::of(self.current);
         self.visit();
-        self.begin_to_run();
+        self.look_closely();
         self.calls.switch(self.current, steps);
         self.turns.push((a as u32, a >> 32 != 0, steps));
     }

@@ -11,6 +11,8 @@ mod background;
 mod cli;
 mod commands;
 mod context;
+#[cfg(unix)]
+mod cut_off;
 mod document;
 mod failure;
 mod formats;

@@ -120,7 +120,7 @@ impl Translator {
             self.runs.id = self.thread(thread);
             self.runs.own = super::shadow::Own::of(thread);
             self.visit();
-            self.begin_to_run();
+            self.look_closely();
             self.calls.resume(thread);
         }
     }

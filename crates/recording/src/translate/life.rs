@@ -21,30 +21,27 @@ impl Translator {
         &mut self.threads[self.current]
     }
 
-    /// A thread gets to run. What it may do is looked at closely if it is not just anything.
-    pub(super) fn begin_to_run(&mut self) {
-        let count = self.count();
-        let thread = self.this();
-        thread.ran_first.get_or_insert(count);
-        self.look_closely();
-    }
-
+    /// Finds out whether what the thread that runs does next has to be looked at closely, as it cannot do just anything.
     pub(super) fn look_closely(&mut self) {
         let thread = self.this();
-        self.closely = thread.waiting.is_some() || thread.ended || thread.joined;
+        self.closely = !thread.begun || thread.waiting.is_some() || thread.ended || thread.joined;
     }
 
-    /// Whether the thread that runs can do this now: see the rules of [`snag_trace::validate`].
+    /// Whether the thread that runs can do this now: see the rules of [`snag_trace::validate`]. If so, it does.
     pub(super) fn can_do(&mut self, op: Op) -> bool {
-        let count = self.count();
         let thread = self.this();
-        match (op, &thread.waiting) {
+        let can = match (op, &thread.waiting) {
             _ if thread.ended || thread.joined => false,
-            (Op::Begin, None) => thread.ran_first == Some(count),
+            (Op::Begin, _) => !thread.begun,
             (Op::Wake, Some(wait)) => !wait.woken,
             (Op::WaitEnd, Some(wait)) => wait.woken,
             (_, waiting) => waiting.is_none(),
+        };
+        if can && !thread.begun {
+            thread.begun = true;
+            self.look_closely();
         }
+        can
     }
 
     /// Whether a record can be one of the runtime's, as far as its numbers go.

@@ -190,3 +190,23 @@ fn a_chunk_that_was_cut_short_is_noticed() {
     translator.chunk(&words, false, &mut Translator::taken);
     assert!(translator.oddities.damaged.is_some());
 }
+
+#[test]
+fn what_a_fence_may_still_change_is_not_taken_before_its_chunk_is_handed_over() {
+    for (order, taken) in [(0, 6), (2, 12), (3, 6), (5, 12)] {
+        let mut words = Vec::new();
+        for record in [
+            [head(op::SWITCH, 0, 0), 0, 0],
+            [head(op::BEGIN, 0, 0), 0, 0],
+            [head(op::ATOMIC_READ, 2 | order << 3, 0x1000), 0x5555_5555_0000, 1],
+            [head(op::STEP, 0, 0), 0, 0],
+            [head(op::STEP, 0, 0), 0, 0],
+            [0; 3],
+        ] {
+            words.extend(record);
+        }
+        let mut translator = Translator::new(Symbols::new(None));
+        assert_eq!(translator.part(&words, &mut Translator::taken), taken, "order {order}");
+        assert_eq!(translator.count(), if taken > 6 { 2 } else { 1 });
+    }
+}

@@ -99,6 +99,8 @@ pub fn record(
 ) -> Result<Summary, Unrecorded> {
     let options = Options { command: command.to_vec(), settings, prints };
     interrupt::listen(interrupt::Then::Report)?;
+    #[cfg(unix)]
+    crate::cut_off::expect();
     interrupt::leave_to_program(true);
     let summary = Recorder::record_into(&options, path, interrupt::program_is);
     interrupt::leave_to_program(false);

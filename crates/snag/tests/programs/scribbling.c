@@ -16,7 +16,9 @@ int x;
 
 static uint64_t state;
 
-static uint64_t any(void) {
+#define UNSEEN __attribute__((no_sanitize_thread))
+
+UNSEEN static uint64_t any(void) {
     state ^= state << 13;
     state ^= state >> 7;
     state ^= state << 17;
@@ -24,7 +26,7 @@ static uint64_t any(void) {
 }
 
 /* A number as programs have them, or one at the edge of something. */
-static uint64_t wild(void) {
+UNSEEN static uint64_t wild(void) {
     switch (any() % 6) {
     case 0: return any();
     case 1: return 1ull << any() % 64;
@@ -57,14 +59,14 @@ static int open_shared(int flags) {
     return path ? open(path, flags) : -1;
 }
 
-static void put(uint64_t *at, uint64_t word) { __atomic_store_n(at, word, __ATOMIC_SEQ_CST); }
+UNSEEN static void put(volatile uint64_t *at, uint64_t word) { *at = word; }
 
-static void random_words(uint64_t *from, long words, long count) {
+UNSEEN static void random_words(uint64_t *from, long words, long count) {
     while (count-- > 0) put(from + any() % words, any() % 2 ? any() : wild());
 }
 
 /* Records that look like the runtime's, from the start of a chunk on or over those that are there. */
-static void forge(uint64_t *at, long words) {
+UNSEEN static void forge(uint64_t *at, long words) {
     for (long i = 0; i + 16 < words;) {
         uint64_t kind = 1 + any() % 47, pc = any() % 2 ? 0x555555555000 + any() % 0x1000 : wild();
         put(at + i, pc << 16 | any() % 5 << 8 | kind);
@@ -73,7 +75,7 @@ static void forge(uint64_t *at, long words) {
     }
 }
 
-static void harm(unsigned seed) {
+UNSEEN static void harm(unsigned seed) {
     uint64_t *header = (uint64_t *)low, *ring = (uint64_t *)(low + 4096);
     long words = (high - low) / 8, in_ring = words - 512;
     int file;

@@ -107,6 +107,19 @@ fn a_thread_that_leaves_by_a_system_call_keeps_nobody_waiting() {
     }
 }
 
+#[test]
+fn a_program_that_cuts_its_own_library_off_ends_the_recording_with_a_word() {
+    let folder = Folder::new("cutting");
+    let flags = ["-g", "-w", "-O1", "-fsanitize=thread"];
+    let library = [&flags[..], &["-shared", "-fPIC", "-DLIBRARY"]].concat();
+    compile("gcc", &library, &program("cutting.c"), &folder.path("cut.so"));
+    compile("gcc", &[&flags[..], &["-ldl"]].concat(), &program("cutting.c"), &folder.path("program"));
+    let output = snag(&folder, &["record", "-o", "run.snag", "--", "./program"]);
+    assert_eq!(output.status.code(), Some(2), "{}", complaint(&output));
+    assert!(complaint(&output).contains("was cut off while snag was reading it"), "{}", complaint(&output));
+    assert!(snag_trace::open(&folder.path("run.snag"), None).unwrap().read_all().is_ok());
+}
+
 fn mode(path: &std::path::Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
