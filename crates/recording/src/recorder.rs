@@ -130,7 +130,7 @@ impl Recorder {
                         (constant_tsc and nonstop_tsc in /proc/cpuinfo, tsc among the available clock sources)"
                 .to_owned());
         }
-        if let Some(why) = unrecorded::has_other_rights(&program) {
+        if let Some(why) = unrecorded::cannot_be_recorded(&program) {
             return Err(format!("{shown}: cannot be recorded: {why}"));
         }
         let library = Library::for_program(&program).map_err(|error| format!("cannot record: {error}"))?;
@@ -157,8 +157,7 @@ impl Recorder {
         }
         without_randomisation(&mut command);
         let before = [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].map(processor_time);
-        let child =
-            command.spawn().map_err(|error| format!("{shown}: {}", unrecorded::not_started(&program, &error)))?;
+        let child = command.spawn().map_err(|error| format!("{shown}: cannot be started: {error}"))?;
         ring.started(child.id());
         let mut translator = Translator::new(Symbols::new(std::env::current_dir().ok()));
         if let Some(chunks) = ring.own_chunks() {

@@ -86,9 +86,12 @@ const ONLY: &str = "snag records 64-bit programs for x86-64";
 /// Why nothing was recorded of a program that has run.
 pub fn nothing_recorded(program: &Path) -> String {
     let why = match kind(program) {
-        Some(Kind::Narrow(number)) => return format!("it is a 32-bit program for {}; {ONLY}", machine(number)),
-        Some(Kind::Foreign(number)) => return format!("it is a program for {}; {ONLY}", machine(number)),
-        Some(Kind::Script) => "it is a script, and no program that it started is built with -fsanitize=thread",
+        Some(Kind::Narrow(number) | Kind::Foreign(number)) => {
+            return format!("it is a 32-bit program for {}; {ONLY}", machine(number));
+        }
+        Some(Kind::Script | Kind::Other) => {
+            "it is a script, or some other text, and no program that it started is built with -fsanitize=thread"
+        }
         Some(Kind::Native { dynamic: false, symbols: true }) => {
             "it is linked statically, and the runtime is loaded by the dynamic linker: link it without -static"
         }
@@ -111,21 +114,20 @@ fn names_runtime(program: &Path) -> bool {
     crate::runtime::wanted_name(program).is_some()
 }
 
-/// Why a program could not be started, as far as that is up to its file.
-pub fn not_started(program: &Path, error: &std::io::Error) -> String {
+/// Why a program should not be started at all.
+pub fn cannot_be_recorded(program: &Path) -> Option<String> {
     match kind(program) {
-        _ if error.raw_os_error() != Some(libc::ENOEXEC) => format!("cannot be started: {error}"),
-        Some(Kind::Narrow(number)) => {
-            format!("cannot be started: it is a 32-bit program for {}; {ONLY}", machine(number))
+        // The C library would have a shell read it, as a script.
+        Some(Kind::Foreign(number)) => Some(format!("it is a program for {}; {ONLY}", machine(number))),
+        Some(Kind::Narrow(number)) if number != elf::EM_386 => {
+            Some(format!("it is a 32-bit program for {}; {ONLY}", machine(number)))
         }
-        Some(Kind::Foreign(number)) => format!("cannot be started: it is a program for {}; {ONLY}", machine(number)),
-        Some(Kind::Other) => "cannot be started: it is neither a program nor a script that begins with #!".to_owned(),
-        _ => format!("cannot be started: {error}"),
+        _ => has_other_rights(program),
     }
 }
 
-/// Why a program should not be started at all: with the rights of somebody else it is not given our runtime.
-pub fn has_other_rights(program: &Path) -> Option<String> {
+/// With the rights of somebody else a program is not given our runtime.
+fn has_other_rights(program: &Path) -> Option<String> {
     let data = std::fs::metadata(program).ok()?;
     let mode = data.permissions().mode();
     // SAFETY: plain system calls.

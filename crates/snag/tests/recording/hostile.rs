@@ -260,7 +260,7 @@ fn what_cannot_be_recorded_is_told_apart() {
     executable("script", b"#!/bin/sh\nexit 0\n");
     says("script", "it is a script");
     executable("text", b"exit 0\n");
-    says("text", "neither a program nor a script");
+    says("text", "or some other text");
     let mut foreign = std::fs::read(folder.path("plain")).unwrap();
     // The number of AArch64.
     foreign[18..20].copy_from_slice(&[183, 0]);
@@ -270,6 +270,9 @@ fn what_cannot_be_recorded_is_told_apart() {
     foreign[18..20].copy_from_slice(&[40, 0]);
     executable("narrow", &foreign);
     says("narrow", "it is a 32-bit program for ARM");
+    foreign[18..20].copy_from_slice(&[3, 0]);
+    executable("narrow-native", &foreign);
+    says("narrow-native", "it is a 32-bit program for x86;");
     // Only the superuser can give a file to somebody else.
     compile("gcc", &["-O1", "-fsanitize=thread"], &source, &folder.path("privileged"));
     if std::os::unix::fs::chown(folder.path("privileged"), Some(65534), Some(65534)).is_ok() {
