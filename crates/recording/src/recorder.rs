@@ -218,6 +218,9 @@ impl Recorder {
                 self.translator.extent.look();
                 written = (Instant::now(), output.told);
             }
+            if self.translator.oddities.damaged.is_some() {
+                self.ring.abandon();
+            }
             if full {
                 continue;
             }

@@ -156,10 +156,24 @@ impl OwnChunks {
     /// A thread may fill it again.
     pub fn give_back(&self, chunk: u32) {
         self.words(chunk).iter().for_each(|word| word.store(0, Relaxed));
+        self.mark(chunk);
+        self.wake();
+    }
+
+    /// All of them, whoever has them: nobody looks at them any more.
+    fn give_all_back(&self) {
+        (0..OWN_CHUNKS as u32).for_each(|chunk| self.mark(chunk));
+        self.wake();
+    }
+
+    fn mark(&self, chunk: u32) {
         let at = self.table + chunk as usize % OWN_CHUNKS * size_of::<AtomicU32>();
-        let header = self.mapping.header();
         // SAFETY: inside the mapping, as above.
         unsafe { (*self.mapping.memory.add(at).cast::<AtomicU32>()).store(0, Release) };
+    }
+
+    fn wake(&self) {
+        let header = self.mapping.header();
         header.given_back.fetch_add(1, Release);
         let word = &header.given_back as *const _;
         // SAFETY: the word is mapped.
@@ -291,6 +305,11 @@ impl Ring {
         self.damage.or((now != then).then_some(WRITTEN_OVER))
     }
 
+    /// Takes no more from there: what is there makes no sense.
+    pub fn abandon(&mut self) {
+        self.damage.get_or_insert(WRITTEN_OVER);
+    }
+
     /// The chunks of single threads, if these run freely.
     pub fn own_chunks(&self) -> Option<OwnChunks> {
         let table = self.first + self.chunks * CHUNK;
@@ -344,6 +363,9 @@ impl Ring {
             // Nobody wants what comes, but the program must not have to wait.
             self.emptied = self.emptied.wrapping_add(full);
             self.give_back();
+            if let Some(chunks) = self.own_chunks() {
+                chunks.give_all_back();
+            }
             if full != 0 {
                 std::thread::sleep(patience.min(PAUSE));
             }
