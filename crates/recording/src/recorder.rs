@@ -213,7 +213,8 @@ impl Recorder {
             if output.told != written.1 {
                 written = (Instant::now(), output.told);
             }
-            if written.0.elapsed() > LONGEST {
+            // While chunks come, blocks fill up by themselves, and are smaller for being whole.
+            if written.0.elapsed() > if full { 5 * LONGEST } else { LONGEST } {
                 self.keep_up(&mut output);
                 self.translator.extent.look();
                 written = (Instant::now(), output.told);
@@ -362,7 +363,7 @@ fn remove(path: &Path) {
 /// Who may read a recording, as with a core: it has what the program had in its memory.
 const OWN: u32 = 0o600;
 
-/// What was recorded is written at least as often as this.
+/// What was recorded is written at least as often as this, as long as it is little.
 const LONGEST: Duration = Duration::from_millis(200);
 
 /// The most memory, in bytes, that any program had which we have started and waited for.
