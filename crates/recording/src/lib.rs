@@ -20,6 +20,7 @@ pub mod seal;
 pub mod standing;
 pub mod symbols;
 pub mod translate;
+mod unrecorded;
 
 #[allow(dead_code)]
 #[path = "../../runtime/src/wire.rs"]

@@ -6,18 +6,20 @@ use crate::runtime::Library;
 use crate::seal::{SEAL, Seal};
 use crate::symbols::Symbols;
 use crate::translate::{Oddities, Translator};
+use crate::unrecorded;
 use crate::wire;
 use snag_trace::snag_format::{RECORDED_EVENTS, RecordingWriter};
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::BufWriter;
 use std::os::fd::AsFd;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::sync::atomic::Ordering::Acquire;
+use std::time::{Duration, Instant};
 
 /// What to run and how.
 #[derive(Clone, Debug)]
@@ -105,6 +107,8 @@ pub struct Recorder {
     _library: Library,
     command: Vec<OsString>,
     seal: Option<Seal>,
+    /// Whether threads run freely.
+    free: bool,
     /// The translation.
     pub translator: Translator,
     /// Processor time of this process and of its children when the program was started.
@@ -131,6 +135,9 @@ impl Recorder {
                         (constant_tsc and nonstop_tsc in /proc/cpuinfo, tsc among the available clock sources)"
                 .to_owned());
         }
+        if let Some(why) = unrecorded::cannot_be_recorded(&program) {
+            return Err(format!("{shown}: cannot be recorded: {why}"));
+        }
         let library = Library::for_program(&program).map_err(|error| format!("cannot record: {error}"))?;
         let ring = Ring::new(&options.settings).map_err(|error| format!("cannot share memory: {error}"))?;
         let mut preload = OsString::from(library.path());
@@ -156,19 +163,20 @@ impl Recorder {
         without_randomisation(&mut command);
         let before = [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].map(processor_time);
         let child = command.spawn().map_err(|error| format!("{shown}: cannot be started: {error}"))?;
+        ring.started(child.id());
         let mut translator = Translator::new(Symbols::new(std::env::current_dir().ok()));
         if let Some(chunks) = ring.own_chunks() {
             translator.run_freely(chunks);
         }
-        let (command, seal) = (options.command.clone(), options.seal.clone());
-        Ok(Recorder { ring, child, _library: library, command, seal, translator, before })
+        let (command, free, seal) = (options.command.clone(), options.settings.free, options.seal.clone());
+        Ok(Recorder { ring, child, _library: library, command, free, seal, translator, before })
     }
 
     /// Starts a program and records it into a file. The file is opened first: if that fails, nothing has happened, and
     /// what was in it is there until the program runs.
     pub fn record_into(options: &Options, path: &Path, started: impl FnOnce(u32)) -> Result<Summary, Unrecorded> {
         let new = !path.exists();
-        let file = File::options().write(true).create(true).truncate(false).open(path);
+        let file = File::options().write(true).create(true).truncate(false).mode(OWN).open(path);
         let file = file
             .map_err(|error| format!("{}: cannot create: {}", path.display(), snag_trace::why_not_created(&error)))?;
         let recorder = Recorder::start(options).inspect_err(|_| {
@@ -179,17 +187,47 @@ impl Recorder {
         started(recorder.child.id());
         // A pipe or a device has no length.
         let _ = file.set_len(0);
+        if file.metadata().is_ok_and(|data| data.is_file()) {
+            // Of a file that was there before; somebody else's cannot be changed.
+            let _ = file.set_permissions(Permissions::from_mode(OWN));
+        }
         recorder.record(file, path)
+    }
+
+    /// Looks at what the program has not handed over yet, and writes what was translated: if this process is killed, that can be
+    /// read.
+    fn keep_up(&mut self, output: &mut Output) {
+        let translator = &mut self.translator;
+        let mut take = |translator: &mut Translator| output.take(translator);
+        self.ring.peek(|words| translator.part(words, &mut take));
+        if translator.count() as u64 > output.told || translator.has_many_turns() {
+            output.end_block(translator);
+        }
     }
 
     /// Records until the program has ended, into a file that is readable up to its last block at any time.
     fn record(mut self, file: File, path: &Path) -> Result<Summary, Unrecorded> {
         let mut output = Output { writer: RecordingWriter::new(BufWriter::new(file)), told: 0, unwritten: None };
         output.extra(self.about());
+        let mut written = (Instant::now(), 0);
         let ended = loop {
+            self.translator.extent.is_of(self.ring.owner());
             let translator = &mut self.translator;
             let mut take = |translator: &mut Translator| output.take(translator);
-            if self.ring.next(Duration::from_millis(50), |words| translator.chunk(words, false, &mut take)) {
+            let full = self.ring.next(Duration::from_millis(50), |words| translator.chunk(words, false, &mut take));
+            if output.told != written.1 {
+                written = (Instant::now(), output.told);
+            }
+            // While chunks come, blocks fill up by themselves, and are smaller for being whole.
+            if written.0.elapsed() > if full { 5 * LONGEST } else { LONGEST } {
+                self.keep_up(&mut output);
+                self.translator.extent.look();
+                written = (Instant::now(), output.told);
+            }
+            if self.translator.oddities.damaged.is_some() {
+                self.ring.abandon();
+            }
+            if full {
                 continue;
             }
             match self.child.try_wait() {
@@ -198,31 +236,33 @@ impl Recorder {
                 Err(error) => return Err(format!("cannot wait for the program: {error}").into()),
             }
         };
+        self.translator.extent.ended(most_resident());
         self.drain(&mut output);
-        if self.ring.header().owner.load(Relaxed) == 0 {
+        self.note_trouble();
+        let is_recorded = self.ring.owner() != 0 || self.translator.count() > 0;
+        if !is_recorded && !self.translator.oddities.has_ended() {
             remove(path);
-            let message = format!(
-                "{}: nothing was recorded: the program is not built with -fsanitize=thread, or is linked statically",
-                self.command[0].display()
-            );
+            let program = find_program(Path::new(&self.command[0])).unwrap_or_default();
+            let why = unrecorded::nothing_recorded(&program);
+            let message = format!("{}: nothing was recorded: {why}", self.command[0].display());
             return Err(Unrecorded { message, ended: Some(ended) });
         }
-        if self.ring.header().trouble.load(Relaxed) == wire::TOO_MANY_THREADS {
-            self.translator.oddities.broken.get_or_insert_with(|| "the program has too many threads".to_owned());
+        if self.translator.count() == 0 {
+            self.translator.begin();
         }
         let events = self.translator.count() as u64;
         output.end_block(&mut self.translator);
         output.extra(self.translator.layouts());
-        if events == 0 {
-            remove(path);
-            let message = "the program ended before its first event".to_owned();
-            return Err(Unrecorded { message, ended: Some(ended) });
-        }
         let Output { writer, mut unwritten, .. } = output;
         if unwritten.is_none() {
             unwritten = writer.finish(&self.translator.tables).err().map(|error| error.to_string());
         } else {
             drop(writer);
+        }
+        if let Some(why) = unwritten.as_ref().filter(|_| has_nothing(path)) {
+            remove(path);
+            let why = why.strip_prefix("cannot write: ").unwrap_or(why);
+            return Err(Unrecorded { message: cannot_write(path, why), ended: Some(ended) });
         }
         let bytes = std::fs::metadata(path).map_or(0, |data| data.len());
         let [recorder_time, program_time] = [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].map(processor_time);
@@ -235,6 +275,28 @@ impl Recorder {
             program_time: program_time.saturating_sub(self.before[1]),
             recorder_time: recorder_time.saturating_sub(self.before[0]),
         })
+    }
+
+    /// What the program says about why there is not more, or what shows that it is not to be relied on.
+    fn note_trouble(&mut self) {
+        let oddities = &mut self.translator.oddities;
+        let damage = match self.ring.header().trouble.load(Acquire) {
+            0 => None,
+            wire::TOO_MANY_THREADS => {
+                oddities.broken.get_or_insert_with(|| "the program has too many threads".to_owned());
+                None
+            }
+            wire::FORBIDDEN => {
+                let why = "the program has forbidden itself system calls that recording needs (seccomp)";
+                oddities.broken.get_or_insert_with(|| why.to_owned());
+                None
+            }
+            wire::UNMAPPED => Some("the program has taken away, or protected, the memory that it shares with snag"),
+            _ => Some("the program has written over the memory that it shares with snag"),
+        };
+        if let Some(damage) = damage.or(self.ring.damage()) {
+            oddities.damaged.get_or_insert_with(|| damage.to_owned());
+        }
     }
 
     /// Translates what a program that is dead has left.
@@ -261,7 +323,7 @@ impl Recorder {
             say("program", &program.canonicalize().unwrap_or(program).to_string_lossy());
         }
         say("environment", &environment());
-        if self.ring.header().free != 0 {
+        if self.free {
             say("threads", FREELY);
         }
         if let Some(seal) = &self.seal {
@@ -287,6 +349,17 @@ pub fn has_shared_clock() -> bool {
 /// What a recording says of threads that ran at the same time.
 pub const FREELY: &str = "free";
 
+fn cannot_write(path: &Path, why: &str) -> String {
+    format!("{}: cannot write: {why}; nothing was recorded, the program was run to its end", path.display())
+}
+
+/// Whether there is not even one event in a file that could not be written to its end.
+fn has_nothing(path: &Path) -> bool {
+    const BLOCK: u64 = 1 << 22;
+    let Ok(data) = std::fs::metadata(path) else { return true };
+    !data.is_file() || data.len() < BLOCK && !snag_trace::open(path, None).is_ok_and(|file| file.read_all().is_ok())
+}
+
 /// Removes a recording of nothing; a device stays.
 fn remove(path: &Path) {
     if path.is_file() {
@@ -294,14 +367,29 @@ fn remove(path: &Path) {
     }
 }
 
-/// User and system time so far.
-fn processor_time(whose: libc::c_int) -> Duration {
+/// Who may read a recording, as with a core: it has what the program had in its memory.
+const OWN: u32 = 0o600;
+
+/// What was recorded is written at least as often as this, as long as it is little.
+const LONGEST: Duration = Duration::from_millis(200);
+
+/// The most memory, in bytes, that any program had which we have started and waited for.
+fn most_resident() -> u64 {
+    usage(libc::RUSAGE_CHILDREN).ru_maxrss.max(0) as u64 * 1024
+}
+
+fn usage(whose: libc::c_int) -> libc::rusage {
     // SAFETY: all zeroes is a valid rusage, and it outlives the call.
-    let usage = unsafe {
+    unsafe {
         let mut usage = std::mem::zeroed();
         libc::getrusage(whose, &mut usage);
         usage
-    };
+    }
+}
+
+/// User and system time so far.
+fn processor_time(whose: libc::c_int) -> Duration {
+    let usage = usage(whose);
     let duration = |time: libc::timeval| Duration::new(time.tv_sec as u64, 1000 * time.tv_usec as u32);
     duration(usage.ru_utime) + duration(usage.ru_stime)
 }
@@ -403,6 +491,7 @@ impl Output {
             let written = self.writer.end_block(&translator.tables);
             self.note(written);
             translator.begin_block(self.writer.block());
+            self.told = self.writer.handed_over();
         }
         self.beside(translator);
     }

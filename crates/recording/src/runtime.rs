@@ -1,6 +1,6 @@
 //! The runtime library, ready to be preloaded.
 
-use crate::ring::{memory_file, shared_path};
+use crate::ring::{memory_file, seal, shared_path};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -31,7 +31,9 @@ impl Library {
         }
         let mut file = std::fs::File::from(memory_file("snag-runtime")?);
         file.write_all(&library)?;
-        Ok(Library { file: file.into() })
+        let file = OwnedFd::from(file);
+        seal(&file, true)?;
+        Ok(Library { file })
     }
 
     /// Where other processes find it while this one lives.
@@ -41,7 +43,7 @@ impl Library {
 }
 
 /// The name of ThreadSanitizer's runtime among the libraries that a program needs.
-fn wanted_name(program: &Path) -> Option<String> {
+pub fn wanted_name(program: &Path) -> Option<String> {
     let file = object::ReadCache::new(std::fs::File::open(program).ok()?);
     needed(&file)?.into_iter().find(|name| name.starts_with("libtsan.so") || name.starts_with("libclang_rt.tsan"))
 }

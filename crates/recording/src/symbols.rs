@@ -54,11 +54,42 @@ struct Module {
     layouts: Option<Layouts>,
 }
 
+/// More files than any program has mapped.
+const MOST_MODULES: usize = 1 << 14;
+
+impl Module {
+    fn new(path: &Path, start: u64, offset: u64) -> Module {
+        let path = path.to_owned();
+        if is_program(&path) {
+            let (bias, extent) = extent(&path, start, offset);
+            return Module { path, bias, extent, loader: None, functions: None, data: None, layouts: None };
+        }
+        // Nothing is looked up there.
+        let (loader, functions) = (Some(None), Some(Functions::default()));
+        let (data, layouts) = (Some(Vec::new()), Some(Layouts::default()));
+        Module { path, bias: start.wrapping_sub(offset), extent: 0..0, loader, functions, data, layouts }
+    }
+}
+
+/// Whether there is a program or library at a path. Only the program says that there is one; it may be a pipe that nobody
+/// writes to, or a device without an end.
+fn is_program(path: &Path) -> bool {
+    use std::io::Read;
+    use std::os::unix::fs::OpenOptionsExt;
+    let file = std::fs::File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+    let mut magic = [0; 4];
+    file.is_ok_and(|mut file| {
+        file.metadata().is_ok_and(|data| data.is_file()) && file.read_exact(&mut magic).is_ok() && magic == *b"\x7fELF"
+    })
+}
+
 /// All that is mapped in the program.
 #[derive(Default)]
 pub struct Symbols {
     mappings: Vec<Mapping>,
     modules: Vec<Module>,
+    /// Number of each module, by path.
+    numbers: HashMap<PathBuf, usize>,
     /// Paths below this folder are shown relative to it.
     folder: Option<PathBuf>,
 }
@@ -82,20 +113,15 @@ impl Symbols {
             else {
                 continue;
             };
-            let known = self.modules.iter().position(|module| module.path == Path::new(path));
-            let module = known.unwrap_or_else(|| {
-                let (bias, extent) = extent(Path::new(path), start, offset);
-                self.modules.push(Module {
-                    path: path.into(),
-                    bias,
-                    extent,
-                    loader: None,
-                    functions: None,
-                    data: None,
-                    layouts: None,
-                });
-                self.modules.len() - 1
-            });
+            let module = match self.numbers.get(Path::new(path)) {
+                Some(&module) => module,
+                None if self.modules.len() >= MOST_MODULES => continue,
+                None => {
+                    self.modules.push(Module::new(Path::new(path), start, offset));
+                    self.numbers.insert(path.into(), self.modules.len() - 1);
+                    self.modules.len() - 1
+                }
+            };
             self.mappings.push(Mapping { start, end, module });
         }
     }
@@ -122,7 +148,7 @@ impl Symbols {
         let Some(module) = self.module_at(pc) else {
             return vec![Resolved { function: String::new(), place: format!("{pc:#x}") }];
         };
-        let address = (pc - 1).wrapping_sub(module.bias);
+        let address = pc.wrapping_sub(1).wrapping_sub(module.bias);
         let short = module.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let path = module.path.clone();
         let loader = module.loader.get_or_insert_with(|| Loader::new(&path).ok());
@@ -157,7 +183,7 @@ impl Symbols {
 
     /// The function that starts at an address.
     pub fn function(&mut self, address: u64) -> Option<String> {
-        self.code(address + 1).pop().map(|frame| frame.function).filter(|name| !name.is_empty())
+        self.code(address.wrapping_add(1)).pop().map(|frame| frame.function).filter(|name| !name.is_empty())
     }
 
     /// The variable that holds an address.
@@ -169,7 +195,8 @@ impl Symbols {
         let inside = address.wrapping_sub(bias);
         let index = data.partition_point(|symbol| symbol.0 <= inside).checked_sub(1)?;
         let (start, size, name) = &data[index];
-        (inside < start + size).then(|| Variable { address: start + bias, size: *size, name: name.clone() })
+        let is_inside = inside - start < *size;
+        is_inside.then(|| Variable { address: start.wrapping_add(bias), size: *size, name: name.clone() })
     }
 }
 

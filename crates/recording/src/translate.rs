@@ -3,11 +3,17 @@
 //! The trace is well formed by construction: locks, waits, semaphores, barriers and heap blocks are followed here by the
 //! same rules that readers check, and where a program does what the rules do not foresee (a mutex unlocked by a thread
 //! that does not hold it, an access to freed memory), the event is expressed in another way or left out and counted.
+//!
+//! Records come from memory that the program can write to. No number in them is relied on: what the runtime would never have written
+//! ends the translation ([`Oddities::damaged`]), so that no record makes the tool take memory without end, and all that was
+//! translated before is a trace.
 
 mod around;
 mod calls;
+mod extent;
 mod freely;
 mod heap;
+mod life;
 mod memory;
 mod objects;
 mod quick;
@@ -20,12 +26,13 @@ use crate::standing::Stopped;
 use crate::symbols::{Resolved, Symbols};
 use crate::wire::{self, op};
 use calls::Calls;
+pub use extent::Extent;
 use heap::Heap;
 use objects::Objects;
 use quick::{FoundSpot, NEAR, Near, Runs, SPOTS};
 use shadow::{Shadow, Visit};
 use snag_trace::snag_format::{Batch, RecordedEvent};
-use snag_trace::{LocId, MemoryOrder, Op, Space, Tables, ThreadId, VarId, Variable};
+use snag_trace::{CondId, LocId, LockId, MemoryOrder, Op, Space, Tables, ThreadId, VarId, Variable};
 use std::collections::{HashMap, HashSet};
 use synchronisation::sync_name;
 
@@ -54,6 +61,15 @@ pub struct Oddities {
     pub left_out: u64,
     /// Why the translation stopped, if it did.
     pub broken: Option<String>,
+    /// What shows that the program has damaged what it shares with the recorder, if something does: the trace ends there.
+    pub damaged: Option<String>,
+}
+
+impl Oddities {
+    /// Whether nothing more is translated.
+    pub fn has_ended(&self) -> bool {
+        self.broken.is_some() || self.damaged.is_some()
+    }
 }
 
 /// Translates a stream of records.
@@ -72,8 +88,10 @@ pub struct Translator {
     shadow: Shadow,
     threads: Vec<ThreadState>,
     current: usize,
-    /// Event of each notify, by its number less one.
-    notifies: Vec<u32>,
+    /// By number.
+    notifies: HashMap<u64, Notified, BuildWordHasher>,
+    /// Whether the thread that runs cannot do just anything.
+    closely: bool,
     /// Events that were taken.
     taken: usize,
     locations: HashMap<u64, LocId, BuildWordHasher>,
@@ -96,6 +114,8 @@ pub struct Translator {
     /// What replayed threads were stopped in front of, by thread; none for those that have gone on since.
     pub stopped: HashMap<u32, Stopped>,
     fence: Option<VarId>,
+    /// How much memory the program may have.
+    pub extent: Extent,
     /// If threads run freely.
     freely: Option<Box<freely::Freely>>,
 }
@@ -104,14 +124,42 @@ pub struct Translator {
 struct ThreadState {
     id: ThreadId,
     known: bool,
-    /// Condition and mutex of the wait it is in, if the trace has it, and how often it held the mutex.
-    waiting: Option<(u64, u64, u32)>,
+    /// The wait it is in, if the trace has it.
+    waiting: Option<Wait>,
     /// It has done a releasing fence, so what it writes atomically releases.
     fenced: bool,
+    /// It has done its first event.
+    begun: bool,
     /// It has done its last event.
     ended: bool,
+    /// Another thread has waited for its end.
+    joined: bool,
     /// Number of its last visit to a block of the recording.
     visit: u32,
+}
+
+/// A wait for a condition.
+#[derive(Clone, Copy)]
+struct Wait {
+    condition: u64,
+    id: CondId,
+    mutex: u64,
+    lock: LockId,
+    /// How often the thread held the mutex.
+    held: u32,
+    /// The event with which it began.
+    since: usize,
+    woken: bool,
+}
+
+/// A notify that there was.
+#[derive(Clone, Copy)]
+struct Notified {
+    event: usize,
+    condition: CondId,
+    all: bool,
+    /// It has woken a thread.
+    used: bool,
 }
 
 /// Visits of threads to blocks of the recording.
@@ -126,11 +174,30 @@ struct Visits {
 /// Entries of the cache of locations.
 const CACHE: usize = 1 << 14;
 
+/// A chunk that was handed over has no more words behind its last record: a piece of the maps may not have fitted.
+const MOST_UNUSED: usize = wire::CHUNK / 8 / 4 + wire::SLACK + 8;
+
 /// So many events are handed over at once: few enough to stay in the processor's cache.
 const BATCH: usize = 1 << 10;
 
 fn slot(key: u64) -> usize {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - CACHE.trailing_zeros())) as usize
+}
+
+/// How many words of a chunk that is being filled stay as they are: as long as it has not been handed over, a fence may make atomic
+/// reads before it acquire.
+fn settled(words: &[u64]) -> usize {
+    let mut at = 0;
+    while at < words.len() && words[at] != 0 {
+        let (code, order) = (words[at] as u8, words[at] >> 11 & 7);
+        const RELAXED: u64 = 0;
+        const RELEASE: u64 = 3;
+        if matches!(code, op::ATOMIC_READ | op::RMW) && matches!(order, RELAXED | RELEASE) {
+            break;
+        }
+        at = at.saturating_add(wire::words(&words[at..]));
+    }
+    at.min(words.len())
 }
 
 impl Translator {
@@ -147,7 +214,9 @@ impl Translator {
             shadow: Shadow::new(),
             threads: Vec::new(),
             current: 0,
-            notifies: Vec::new(),
+            notifies: HashMap::default(),
+            // Until a thread gets its first turn.
+            closely: true,
             taken: 0,
             locations: HashMap::default(),
             location_cache: vec![(0, LocId::NONE); CACHE],
@@ -164,6 +233,7 @@ impl Translator {
             new_code: NewCode::default(),
             stopped: HashMap::new(),
             fence: None,
+            extent: Extent::default(),
             freely: None,
         }
     }
@@ -173,11 +243,31 @@ impl Translator {
     /// [`Translator::taken`].
     pub fn chunk(&mut self, words: &[u64], cut: bool, take: &mut dyn FnMut(&mut Translator)) {
         if self.freely.is_some() {
-            return self.free_chunk(words, cut, take);
+            self.free_chunk(words, cut, take);
+            return;
         }
+        let at = self.records(words, cut, take);
+        let is_full = words.len() == wire::CHUNK / 8 && !cut;
+        if is_full && at < words.len() - MOST_UNUSED && !self.oddities.has_ended() {
+            self.damage(format!("records end after {at} words where there must be more"));
+        }
+        take(self);
+    }
+
+    /// Translates what there is of a chunk that is being filled, but for the last record; how many words that were. More may follow.
+    pub fn part(&mut self, words: &[u64], take: &mut dyn FnMut(&mut Translator)) -> usize {
+        let settled = settled(words);
+        match self.freely {
+            Some(_) => self.free_chunk(&words[..settled], false, take),
+            // What comes next says that the last record is whole.
+            None => self.records(&words[..words.len().min(settled + 1)], true, take),
+        }
+    }
+
+    fn records(&mut self, words: &[u64], cut: bool, take: &mut dyn FnMut(&mut Translator)) -> usize {
         let mut at = 0;
-        while at < words.len() && words[at] != 0 && self.oddities.broken.is_none() {
-            if !cut {
+        while at < words.len() && words[at] != 0 && !self.oddities.has_ended() {
+            if !cut && !self.closely {
                 at += self.quick(&words[at..], BATCH.saturating_sub(self.batch.len()));
                 if self.batch.len() >= BATCH {
                     take(self);
@@ -187,8 +277,11 @@ impl Translator {
                 }
             }
             let length = wire::words(&words[at..]);
-            let next = at + length;
+            let next = at.saturating_add(length);
             if next > words.len() || cut && words.get(next).is_none_or(|&word| word == 0) {
+                if !cut {
+                    self.damage(format!("a record of {length} words is longer than what it is in"));
+                }
                 break;
             }
             self.record(&words[at..next]);
@@ -198,6 +291,19 @@ impl Translator {
             at = next;
         }
         take(self);
+        at
+    }
+
+    /// The first thread runs, whether it has got to say so or not.
+    pub fn begin(&mut self) {
+        self.record(&[wire::head(op::SWITCH, 0, 0), 0, 0]);
+        self.record(&[wire::head(op::BEGIN, 0, 0), 0, 0]);
+    }
+
+    /// A record that the runtime has not written, or not so: nothing from here on is relied on.
+    #[cold]
+    fn damage(&mut self, what: String) {
+        self.oddities.damaged.get_or_insert(what);
     }
 
     /// The events have been taken.
@@ -260,6 +366,9 @@ impl Translator {
         let (code, detail, pc) = (first as u8, (first >> 8) as u8, first >> 16);
         let word = |index: usize| words.get(index).copied().unwrap_or(0);
         let (a, b) = (word(1), word(2));
+        if let Err(what) = self.is_sound(code, detail, a, b) {
+            return self.damage(what);
+        }
         match code {
             op::READ | op::WRITE => {
                 self.calls.step();
@@ -293,12 +402,12 @@ impl Translator {
             op::BEGIN => self.plain(Op::Begin, 0, 0, pc),
             op::END => {
                 self.plain(Op::End, 0, 0, pc);
-                if let Some(thread) = self.threads.get_mut(self.current) {
-                    thread.ended = true;
-                }
+                self.this().ended = true;
+                self.look_closely();
             }
             op::JOIN => {
                 let child = self.thread(a as usize);
+                self.threads[a as usize].joined = true;
                 self.plain(Op::Join, child.0, 0, pc);
             }
             op::WAIT_BEGIN => self.wait_begin(a, b, pc),
@@ -306,8 +415,7 @@ impl Translator {
             op::WAIT_END => self.wait_end(a, b, pc),
             op::NOTIFY | op::NOTIFY_ALL => {
                 let condition = self.condition(a);
-                self.notifies.resize(b as usize, 0);
-                self.notifies[b as usize - 1] = self.count() as u32;
+                self.notify(condition, b, code == op::NOTIFY_ALL);
                 let op = if code == op::NOTIFY { Op::Notify } else { Op::NotifyAll };
                 self.plain(op, condition.0, 0, pc);
             }
@@ -321,7 +429,7 @@ impl Translator {
             op::SEM_POST => {
                 let id = self.semaphore(a, b);
                 if let Some((_, count)) = self.objects.semaphores.get_mut(&a) {
-                    *count += 1;
+                    *count = count.saturating_add(1);
                 }
                 self.plain(Op::SemPost, id.0, 0, pc);
             }
@@ -329,18 +437,14 @@ impl Translator {
             op::BARRIER_NEW => {
                 self.objects.barriers.remove(&a);
                 if b > 0 {
-                    let id = self.barrier(a);
-                    self.tables.declarations.barriers.push((id, b.min(u32::MAX as u64) as u32));
+                    let parties = b.min(u32::MAX as u64) as u32;
+                    let barrier = self.barrier(a);
+                    barrier.parties = Some(parties);
+                    let id = barrier.id;
+                    self.tables.declarations.barriers.push((id, parties));
                 }
             }
-            op::BARRIER_ENTER => {
-                let id = self.barrier(a);
-                self.plain(Op::BarrierEnter, id.0, 0, pc);
-            }
-            op::BARRIER_LEAVE => {
-                let id = self.barrier(a);
-                self.plain(Op::BarrierLeave, id.0, 0, pc);
-            }
+            op::BARRIER_ENTER | op::BARRIER_LEAVE => self.meet(a, code == op::BARRIER_ENTER, pc),
             op::SYNC_RELEASE => {
                 let variable = self.tables.variable_named(&sync_name(a));
                 self.named(Op::Rmw, variable, MemoryOrder::Release, pc);
@@ -350,11 +454,11 @@ impl Translator {
                 self.named(Op::AtomicRead, variable, MemoryOrder::Acquire, pc);
             }
             op::FENCE => self.fence(a, pc),
-            op::BLOB => self.blob(a, b as usize, &words[3..]),
+            op::BLOB => self.blob(a, b as usize, words.get(3..).unwrap_or(&[])),
             op::STOPPED => {
                 self.stopped.insert(self.current as u32, Stopped::from_record(words));
             }
-            other => self.oddities.broken = Some(format!("the runtime wrote a record of unknown kind {other}")),
+            other => self.damage(format!("a record is of kind {other}, which there is not")),
         }
     }
 
@@ -364,6 +468,7 @@ impl Translator {
         self.runs.id = self.thread(self.current);
         self.runs.own = shadow::Own::of(self.current);
         self.visit();
+        self.look_closely();
         self.calls.switch(self.current, steps);
         self.turns.push((a as u32, a >> 32 != 0, steps));
     }
@@ -388,6 +493,9 @@ impl Translator {
     #[inline]
     #[allow(clippy::too_many_arguments)]
     fn emit(&mut self, op: Op, address: u64, size: u64, aux: u32, pc: u64, value: Option<i64>, written: Option<i64>) {
+        if (self.closely || op == Op::Begin) && !self.can_do(op) {
+            return self.damage(format!("thread {} cannot do '{}' where it stands", self.current, op.word()));
+        }
         self.calls.event(self.count());
         let Runs { id: thread, visit, .. } = self.runs;
         let seen = value.is_some_and(|value| self.shadow.tell(visit, address, size, value as u64));
@@ -440,3 +548,6 @@ impl Translator {
         id
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -75,13 +75,18 @@ pub mod number {
     pub const GETPID: i64 = 39;
     pub const CLONE: i64 = 56;
     pub const FORK: i64 = 57;
+    pub const EXIT: i64 = 60;
+    pub const WAIT4: i64 = 61;
     pub const KILL: i64 = 62;
+    pub const PRCTL: i64 = 157;
     pub const GETTID: i64 = 186;
     pub const FUTEX: i64 = 202;
     pub const TGKILL: i64 = 234;
     pub const OPENAT: i64 = 257;
+    pub const SECCOMP: i64 = 317;
     pub const MEMBARRIER: i64 = 324;
     pub const FCNTL: i64 = 72;
+    pub const MREMAP: i64 = 25;
     pub const STATX: i64 = 332;
     pub const CLONE3: i64 = 435;
 }

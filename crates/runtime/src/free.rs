@@ -9,7 +9,7 @@
 //! taken or keep a write to itself afterwards.
 
 use crate::c;
-use crate::memory::futex_wait;
+use crate::memory::{Global, futex_wait};
 use crate::record::{self, header, put3};
 use crate::signals;
 use crate::thread::{self, State, Thread, inside};
@@ -34,6 +34,10 @@ static SINCE: AtomicU32 = AtomicU32::new(0);
 
 /// The chunk that is most likely free. Guarded by the token.
 static HINT: AtomicU32 = AtomicU32::new(0);
+
+/// Chunks that were ever taken. The shared table says which of them were given back; of others it says nothing, whatever is written there.
+/// Guarded by the token.
+static TAKEN: Global<[bool; OWN_CHUNKS]> = Global::new([false; OWN_CHUNKS]);
 
 /// Where a thread puts its accesses.
 pub struct Own {
@@ -323,7 +327,9 @@ fn free_chunk() -> Result<usize, &'static str> {
     let used = record::own_chunks_in_use();
     // They are given back about in the order in which they were taken.
     let hint = HINT.load(Relaxed) as usize;
-    let find = || (hint..OWN_CHUNKS).chain(0..hint).find(|&number| used[number].load(Acquire) == 0);
+    let taken = unsafe { &mut *TAKEN.get() };
+    let is_free = |taken: &[bool], number: usize| !taken[number] || used[number].load(Acquire) == 0;
+    let find = |taken: &[bool]| (hint..OWN_CHUNKS).chain(0..hint).find(|&number| is_free(taken, number));
     // All that is in use is being filled by some thread, or about to be given back.
     let running = (0..thread::count()).filter(|&n| !unsafe { (*thread::by_number(n)).is(State::Dead) }).count();
     if running >= OWN_CHUNKS - 1 {
@@ -332,7 +338,8 @@ fn free_chunk() -> Result<usize, &'static str> {
     let mut handed_over = false;
     loop {
         let given_back = header().given_back.load(Acquire);
-        if let Some(number) = find() {
+        if let Some(number) = find(taken) {
+            taken[number] = true;
             used[number].store(1, Relaxed);
             HINT.store((number as u32 + 1) % OWN_CHUNKS as u32, Relaxed);
             return Ok(number);
@@ -341,7 +348,7 @@ fn free_chunk() -> Result<usize, &'static str> {
             record::hand_over();
         }
         futex_wait(&header().given_back, given_back, Some(100_000_000), true);
-        if !c::is_alive(header().tool) {
+        if !c::is_alive(record::wanted().tool) {
             return Err("the process that writes the trace is gone; the program runs on unrecorded");
         }
     }

@@ -36,6 +36,9 @@ fn fail(error: c_int) -> c_long {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
     let arguments = [a, b, c, d, e, f];
+    if is_on() {
+        crate::forbidden::before_system_call(n, &arguments);
+    }
     if n != number::FUTEX || !is_on() {
         let result = really(n, arguments);
         crate::life::after_system_call(n, &arguments, result);

@@ -5,10 +5,11 @@ use crate::c::{
     self, __libc_calloc, __libc_free, __libc_malloc, __libc_memalign, __libc_realloc, ENOMEM, Pointer,
     malloc_usable_size,
 };
+use crate::forbidden::before_change;
 use crate::life::is_ours;
 use crate::record::{put_range, put3};
 use crate::thread;
-use crate::token::{self, Next, enter};
+use crate::token::{self, Next, enter, is_on};
 use crate::wire::{head, op};
 use crate::{real, stubs};
 use core::ffi::c_int;
@@ -140,10 +141,14 @@ unsafe extern "C" fn map_at(
 ) -> Pointer {
     let real = real!(mmap, fn(Pointer, usize, c_int, c_int, c_int, i64) -> Pointer);
     let counts = counts(Next::access(op::ALLOC, 0, 0, size), 0);
+    const FIXED: c_int = 0x10;
+    if flags & FIXED != 0 {
+        before_change(at as usize, size);
+    }
     let block = unsafe { real(at, size, protection, flags, file, offset) };
     const FAILED: usize = usize::MAX;
     const ANONYMOUS: c_int = 0x20;
-    if counts && block as usize != FAILED && flags & ANONYMOUS != 0 {
+    if counts && is_on() && block as usize != FAILED && flags & ANONYMOUS != 0 {
         put3(head(op::ALLOC, 1, 0), block as u64, size as u64);
     }
     block
@@ -178,11 +183,13 @@ unsafe extern "C" fn unmap_at(block: Pointer, size: usize, pc: usize) -> c_int {
     if counts(frees(block, pc), pc) {
         put3(head(op::FREE, 0, pc), block as u64, 1);
     }
+    before_change(block as usize, size);
     unsafe { real!(munmap, fn(Pointer, usize) -> c_int)(block, size) }
 }
 
 unsafe extern "C" fn protect_at(block: Pointer, size: usize, protection: c_int, pc: usize) -> c_int {
     counts(Next::call(pc), pc);
+    before_change(block as usize, size);
     unsafe { real!(mprotect, fn(Pointer, usize, c_int) -> c_int)(block, size, protection) }
 }
 
@@ -195,6 +202,7 @@ unsafe extern "C" fn remap_at(block: Pointer, old: usize, new: usize, flags: c_i
     if counts(frees(block, pc), pc) {
         put3(head(op::FREE, 0, pc), block as u64, 1);
     }
+    before_change(block as usize, old);
     unsafe { real!(mremap, fn(Pointer, usize, usize, c_int, Pointer) -> Pointer)(block, old, new, flags, to) }
 }
 

@@ -24,6 +24,7 @@ mod decode;
 mod descriptors;
 mod exit;
 mod fibers;
+mod forbidden;
 mod free;
 mod futex;
 mod heap;

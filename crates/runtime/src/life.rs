@@ -101,7 +101,7 @@ pub unsafe extern "C" fn __tsan_init() {
     const REGISTER_MEMBARRIER: usize = 1 << 4;
     unsafe { c::system(c::number::MEMBARRIER, [REGISTER_MEMBARRIER, 0, 0, 0, 0, 0]) };
     signals::install_own(c::SIGNAL, watchdog::let_go);
-    if crate::record::header().watchdog > 0 {
+    if crate::record::wanted().watchdog > 0 {
         threads::start_own(watchdog::watch);
     }
     this.inside = 0;

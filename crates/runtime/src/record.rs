@@ -47,6 +47,38 @@ pub static PAGE_STATE: Global<Page> = Global::new(Page {
 
 static HEADER: Global<*mut Header> = Global::new(core::ptr::null_mut());
 
+/// What the tool wants, as it was when the program started: a program that writes over the header does not change it.
+#[derive(Clone, Copy)]
+pub struct Wanted {
+    pub chunks: u32,
+    pub tool: u32,
+    pub quantum: u64,
+    pub watchdog: u32,
+    pub segments: usize,
+    pub stop_at_end: bool,
+    /// Bytes of the shared memory.
+    length: usize,
+}
+
+/// Written once, by [`attach`].
+static WANTED: Global<Wanted> =
+    Global::new(Wanted { chunks: 1, tool: 0, quantum: 1, watchdog: 0, segments: 0, stop_at_end: false, length: 0 });
+
+/// Chunks that were filled. Guarded by the token.
+static FILLED: AtomicU32 = AtomicU32::new(0);
+
+/// What the tool wants; only after [`attach`].
+#[inline(always)]
+pub fn wanted() -> &'static Wanted {
+    unsafe { &*WANTED.get() }
+}
+
+/// Whether bytes of the shared memory are among these.
+pub fn is_shared(from: usize, length: usize) -> bool {
+    let start = unsafe { *HEADER.get() } as usize;
+    start != 0 && from < start + wanted().length && start < from.saturating_add(length)
+}
+
 #[inline(always)]
 pub fn page() -> &'static mut Page {
     unsafe { &mut *PAGE_STATE.get() }
@@ -76,13 +108,25 @@ pub fn attach(path: &[u8]) -> bool {
     if header().owner.compare_exchange(0, c::pid(), AcqRel, Relaxed).is_err() {
         return false;
     }
+    let header = header();
+    unsafe {
+        *WANTED.get() = Wanted {
+            chunks: header.chunks,
+            tool: header.tool,
+            quantum: header.quantum,
+            watchdog: header.watchdog,
+            segments: header.segments as usize,
+            stop_at_end: header.stop_at_end != 0,
+            length: length as usize,
+        };
+    }
     start_chunk();
     true
 }
 
 /// The schedule to follow.
 pub fn segments() -> &'static [Segment] {
-    let count = header().segments as usize;
+    let count = wanted().segments;
     if count == 0 {
         return &[];
     }
@@ -91,24 +135,24 @@ pub fn segments() -> &'static [Segment] {
 
 /// Where the ring starts.
 fn chunks() -> *mut u8 {
-    let schedule = (header().segments as usize * size_of::<Segment>()).next_multiple_of(PAGE);
+    let schedule = (wanted().segments * size_of::<Segment>()).next_multiple_of(PAGE);
     unsafe { (*HEADER.get()).cast::<u8>().add(PAGE + schedule) }
 }
 
 /// Which chunks of single threads are in use; only if threads run freely.
 pub fn own_chunks_in_use() -> &'static [AtomicU32] {
-    let after = header().chunks as usize * CHUNK;
+    let after = wanted().chunks as usize * CHUNK;
     unsafe { core::slice::from_raw_parts(chunks().add(after).cast(), OWN_CHUNKS) }
 }
 
 /// These chunks.
 pub fn own_chunks() -> *mut u8 {
     let table = (OWN_CHUNKS * size_of::<AtomicU32>()).next_multiple_of(PAGE);
-    unsafe { chunks().add(header().chunks as usize * CHUNK + table) }
+    unsafe { chunks().add(wanted().chunks as usize * CHUNK + table) }
 }
 
 fn start_chunk() {
-    let index = header().filled.load(Relaxed) % header().chunks;
+    let index = FILLED.load(Relaxed) % wanted().chunks;
     let page = page();
     unsafe {
         let chunk = chunks().add(index as usize * CHUNK);
@@ -133,16 +177,17 @@ pub fn hand_over() {
 fn exchange_chunk() {
     crate::atomic::before_handing_over();
     let header = header();
-    let filled = header.filled.load(Relaxed).wrapping_add(1);
+    let filled = FILLED.load(Relaxed).wrapping_add(1);
+    FILLED.store(filled, Relaxed);
     header.filled.store(filled, Release);
     futex_wake(&header.filled, 1, true);
     loop {
         let emptied = header.emptied.load(Acquire);
-        if filled.wrapping_sub(emptied) < header.chunks {
+        if filled.wrapping_sub(emptied) < wanted().chunks {
             break;
         }
         let result = futex_wait(&header.emptied, emptied, Some(500_000_000), true);
-        if result == -(c::ETIMEDOUT as i64) && !c::is_alive(header.tool) {
+        if result == -(c::ETIMEDOUT as i64) && !c::is_alive(wanted().tool) {
             token::give_up("the process that writes the trace is gone; the program runs on unrecorded");
             // Whatever is still written goes over the last chunk.
             break;

@@ -10,7 +10,7 @@ use crate::token::{self, Next, block_cancellable, enter, is_on};
 use crate::wire::{BLOB_THREAD_NAME, head, op};
 use crate::{real, stubs};
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicBool, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 
 type Function = unsafe extern "C" fn(Pointer) -> Pointer;
 type Create = unsafe extern "C" fn(*mut usize, Pointer, Function, Pointer) -> c_int;
@@ -114,6 +114,22 @@ unsafe extern "C" fn end(thread: Pointer) {
         unsafe { c::pthread_setspecific(*KEY.get(), thread.cast()) };
         return;
     }
+    CODE.store(0, Relaxed);
+    last_words(thread);
+}
+
+/// The status with which the last thread has left that left by a system call, if none has ended in another way since: it is that of
+/// the program if no other comes after it.
+static CODE: AtomicUsize = AtomicUsize::new(0);
+
+/// See there.
+pub fn last_code() -> usize {
+    CODE.load(Relaxed)
+}
+
+/// The end of the thread that runs this.
+fn last_words(thread: *mut Thread) {
+    let this = unsafe { &mut *thread };
     if is_on() {
         if crate::free::is_free() {
             // Even if its events do not count.
@@ -133,6 +149,15 @@ unsafe extern "C" fn end(thread: Pointer) {
     thread::set_current(core::ptr::null_mut());
 }
 
+/// The thread that runs this is about to leave by a system call of its own, and no destructor will run.
+pub fn leaves(code: usize) {
+    let thread = thread::current();
+    CODE.store(code, Relaxed);
+    if is_on() && !thread.is_null() && unsafe { (*thread).inside } == 0 {
+        last_words(thread);
+    }
+}
+
 fn start(
     handle: *mut usize,
     attributes: Pointer,
@@ -150,7 +175,7 @@ fn start(
             unsafe { c::pthread_key_create(KEY.get(), end) };
         }
         let Some(thread) = thread::new() else {
-            crate::record::header().trouble.store(crate::wire::TOO_MANY_THREADS, Relaxed);
+            crate::record::header().trouble.store(crate::wire::TOO_MANY_THREADS, Release);
             token::give_up("the program has too many threads; it runs on unrecorded");
             return None;
         };

@@ -7,7 +7,7 @@
 use crate::c;
 use crate::free::{FREE, is_free};
 use crate::memory::{Global, Lock, futex_wait, futex_wake, say};
-use crate::record::{flush, header, page, put1, put3, segments};
+use crate::record::{flush, header, page, put1, put3, segments, wanted};
 use crate::signals;
 use crate::thread::{self, State, Thread};
 use crate::wire::{self, Segment, op};
@@ -89,16 +89,30 @@ pub fn start(first: *mut Thread) {
 /// Ends recording; the program runs on by itself.
 #[cold]
 pub fn give_up(why: &str) {
-    if !ON.swap(false, AcqRel) {
-        return;
+    if end_recording() {
+        say(&[why]);
     }
-    say(&[why]);
+}
+
+/// The same where the tool says why.
+#[cold]
+pub fn give_up_because_of(trouble: u32) {
+    header().trouble.store(trouble, Release);
+    end_recording();
+}
+
+/// Whether it had not ended.
+fn end_recording() -> bool {
+    if !ON.swap(false, AcqRel) {
+        return false;
+    }
     HOLDER.0.store(OFF, Release);
     for number in 0..thread::count() {
         let thread = unsafe { &*thread::by_number(number) };
         thread.go.store(1, Release);
         futex_wake(&thread.go, 1, false);
     }
+    true
 }
 
 /// Ends recording if all threads have ended, so that the program can. Whether they have.
@@ -198,7 +212,7 @@ pub fn dispatch() {
 /// At the end of a schedule, or where it can no longer be followed, everything may have to stop: the tool looks at it and
 /// ends the program.
 fn stopped_for_good() -> bool {
-    header().stop_at_end != 0 && header().outcome.load(Relaxed) != 0
+    wanted().stop_at_end && header().outcome.load(Relaxed) != 0
 }
 
 fn random() -> u64 {
@@ -232,8 +246,8 @@ fn begin_turn(thread: *mut Thread) {
         // Nobody waits for its turn to end by itself.
         None if is_free() => i64::MAX / 2,
         Some(segment) => segment.until.saturating_sub(thread.steps).min(1 << 60) as i64,
-        None if lists().random != 0 => 1 + (random() % (2 * header().quantum)) as i64,
-        None => header().quantum as i64,
+        None if lists().random != 0 => 1 + (random() % (2 * wanted().quantum)) as i64,
+        None => wanted().quantum as i64,
     };
     page.budget = page.granted;
     let timed_out = (thread.was_blocked && thread.timed_out) as u64;
@@ -321,7 +335,7 @@ impl Next {
 
     /// Tells the tool, if it wants to know.
     fn tell(&self, waits: bool) {
-        if header().stop_at_end != 0 && following() {
+        if wanted().stop_at_end && following() {
             let detail = self.code | if waits { wire::WAITS } else { 0 };
             put3(wire::head(op::STOPPED, detail, self.pc), self.address as u64, self.size as u64);
         }
@@ -671,6 +685,27 @@ pub fn retire(thread: *mut Thread) {
     end_turn(thread);
     dispatch();
     SCHEDULER.unlock();
+}
+
+/// A thread is gone without a word: others must not wait for it. Called by the watchdog.
+pub fn bury(thread: *mut Thread) {
+    SCHEDULER.lock();
+    let this = unsafe { &mut *thread };
+    let held = is_holder(thread);
+    if held {
+        HOLDER.0.store(TAKEN, SeqCst);
+        crate::record::flush_what_is_there();
+        put3(wire::head(op::END, 0, 0), this.number as u64, 0);
+    }
+    this.set(State::Dead);
+    lists().runnable.retain(|&t| t != thread);
+    lists().blocked.retain(|&t| t != thread);
+    if held {
+        end_turn(thread);
+        dispatch();
+    }
+    SCHEDULER.unlock();
+    wake(this.end_key(), usize::MAX, 0);
 }
 
 /// An access of a thread that does not hold the token. True if it holds the token now and its access counts.

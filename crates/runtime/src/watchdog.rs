@@ -5,12 +5,12 @@
 //! signal asks it to let go.
 
 use crate::c::{self, Pointer, number, system};
-use crate::record::{flush, header, page};
+use crate::record::{flush, page, wanted};
 use crate::signals::interrupted_at;
 use crate::thread::{self, State, Thread};
 use crate::token::{self, HOLDER, NOBODY, SCHEDULER, TAKEN};
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
 
 /// The thread that is asked to let go.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
@@ -94,17 +94,68 @@ fn clock_of(kernel: u32) -> c_int {
     (!(kernel as c_int)) << 3 | 6
 }
 
+/// The watchdog itself, as the kernel numbers it; 0 before it runs.
+static WATCHDOG: AtomicU32 = AtomicU32::new(0);
+
+/// Waits until the watchdog has ended, which it does soon when recording is off.
+pub fn await_end() {
+    const MOST: u64 = 1_000_000_000;
+    let start = c::now(c::CLOCK_MONOTONIC);
+    let kernel = WATCHDOG.load(Relaxed);
+    while kernel != 0 && !c::is_gone(kernel) && c::now(c::CLOCK_MONOTONIC) - start < MOST {
+        let pause = c::Timespec::from_nanoseconds(1_000_000);
+        unsafe { system(number::NANOSLEEP, [&pause as *const _ as usize, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// Whether a thread is gone that has not said so: it was killed alone, or has left by a system call.
+fn is_gone_unseen(thread: &Thread) -> bool {
+    let kernel = thread.kernel.load(Relaxed);
+    if thread.is(State::Dead) || kernel == 0 {
+        return false;
+    }
+    // The first one stays until all others are gone, too.
+    c::is_gone(kernel) || kernel == c::pid() && look(kernel).is_some_and(|(state, _)| matches!(state, b'Z' | b'X'))
+}
+
+/// Nobody waits for threads that are gone.
+fn bury_the_dead() {
+    for number in 0..thread::count() {
+        let thread = thread::by_number(number);
+        if is_gone_unseen(unsafe { &*thread }) {
+            token::bury(thread);
+        }
+    }
+}
+
+/// So many rounds of the watchdog come between two looks for threads that are gone.
+const FUNERALS: u32 = 10;
+
 /// The thread of the watchdog.
 pub unsafe extern "C" fn watch(_: Pointer) -> Pointer {
+    WATCHDOG.store(c::thread_id(), Relaxed);
+    let mut round = 0;
     let mut last = (0, 0);
     let mut since = ((0, 0), 0);
     let mut idle = 0;
     loop {
-        let pause = c::Timespec::from_nanoseconds(header().watchdog as u64 * 1_000_000);
+        let pause = c::Timespec::from_nanoseconds(wanted().watchdog as u64 * 1_000_000);
         unsafe { system(number::NANOSLEEP, [&pause as *const _ as usize, 0, 0, 0, 0, 0]) };
         // The program ends with its last thread, and this is one, too.
-        if !token::is_on() || token::end_with_last() {
+        if !token::is_on() {
             return core::ptr::null_mut();
+        }
+        if token::end_with_last() {
+            let code = crate::threads::last_code();
+            if code != 0 {
+                // The status of the program is that of whoever is the last to leave.
+                unsafe { system(number::EXIT, [code, 0, 0, 0, 0, 0]) };
+            }
+            return core::ptr::null_mut();
+        }
+        round += 1;
+        if round % FUNERALS == 0 {
+            bury_the_dead();
         }
         crate::cancel::interrupt_calls();
         let holder = HOLDER.0.load(Acquire);

@@ -89,6 +89,10 @@ pub struct Header {
 
 /// [`Header::trouble`]: more threads than the runtime has room for; the rest is not recorded.
 pub const TOO_MANY_THREADS: u32 = 1;
+/// [`Header::trouble`]: the program takes away, or protects, the memory that it shares with the tool.
+pub const UNMAPPED: u32 = 2;
+/// [`Header::trouble`]: the program forbids itself system calls that the runtime needs.
+pub const FORBIDDEN: u32 = 3;
 
 /// [`Header::outcome`]: the schedule was followed to its end.
 pub const FOLLOWED: u32 = 1;

@@ -11,6 +11,8 @@ mod background;
 mod cli;
 mod commands;
 mod context;
+#[cfg(unix)]
+mod cut_off;
 mod document;
 mod failure;
 mod formats;
@@ -23,6 +25,7 @@ mod progress;
 mod secret;
 mod signals;
 mod survey;
+mod temporary;
 
 use clap::Parser;
 use clap::error::ErrorKind;

@@ -64,6 +64,12 @@ impl Translator {
         blocks
     }
 
+    /// Whether so many turns have been noted that they should be taken, events or not.
+    pub fn has_many_turns(&self) -> bool {
+        const MANY: usize = 1 << 16;
+        self.turns.len() >= MANY
+    }
+
     /// What the variables of the program consist of that are near what the trace touches. Asked for when the program has
     /// ended: debug information can be long.
     pub fn layouts(&mut self) -> Vec<u8> {
@@ -96,10 +102,12 @@ impl Translator {
                     self.heap.touch_again();
                 }
             }
-            wire::BLOB_THREAD_NAME if length > 4 => {
-                let number = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-                let thread = self.thread(number as usize);
-                self.new_names.push((thread.0, String::from_utf8_lossy(&bytes[4..]).into_owned()));
+            wire::BLOB_THREAD_NAME => {
+                let Some((number, name)) = bytes.split_first_chunk() else { return };
+                let thread = self.threads.get(u32::from_le_bytes(*number) as usize).filter(|thread| thread.known);
+                if let Some(id) = thread.map(|thread| thread.id).filter(|_| !name.is_empty()) {
+                    self.new_names.push((id.0, String::from_utf8_lossy(name).into_owned()));
+                }
             }
             _ => {}
         }

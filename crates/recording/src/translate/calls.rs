@@ -8,6 +8,9 @@ use std::collections::HashMap;
 /// Most nodes of the tree; what is called beyond is taken for its caller.
 const MOST: usize = 1 << 24;
 
+/// Most places that are called from.
+const MOST_FRAMES: usize = 1 << 22;
+
 /// Entries of the cache of calls.
 const RECENT: usize = 1 << 12;
 
@@ -75,8 +78,8 @@ impl Calls {
     #[inline]
     fn thread(&mut self) -> &mut Thread {
         let state = &mut self.threads[self.current];
-        state.steps += self.quiet;
-        state.told.1 += self.quiet;
+        state.steps = state.steps.wrapping_add(self.quiet);
+        state.told.1 = state.told.1.wrapping_add(self.quiet);
         self.quiet = 0;
         state
     }
@@ -112,7 +115,7 @@ impl Calls {
         }
         let node = match self.children.get(&(caller, pc)) {
             Some(&node) => node,
-            None if self.nodes.len() >= MOST => {
+            None if self.nodes.len() >= MOST || self.frames.len() >= MOST_FRAMES => {
                 self.thread().call = caller;
                 return;
             }
@@ -157,7 +160,8 @@ impl Calls {
 
     /// The thread does a step.
     pub fn step(&mut self) {
-        self.thread().steps += 1;
+        let state = self.thread();
+        state.steps = state.steps.wrapping_add(1);
         self.settled = false;
     }
 
@@ -185,8 +189,8 @@ impl Calls {
         if now != call {
             self.calls.push((index, now));
         }
-        if done != steps + 1 {
-            self.steps.push((index, (done as i64).wrapping_sub(steps as i64 + 1)));
+        if done != steps.wrapping_add(1) {
+            self.steps.push((index, (done as i64).wrapping_sub(steps as i64).wrapping_sub(1)));
         }
     }
 

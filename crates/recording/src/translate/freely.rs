@@ -13,6 +13,8 @@
 
 mod streams;
 
+use super::extent::is_possible;
+use super::life::MOST_THREADS;
 use super::{BATCH, Translator};
 use crate::ring::OwnChunks;
 use crate::wire::{self, op};
@@ -26,6 +28,9 @@ use streams::{Access, Open, Stream, length};
 /// Takes events; see [`Translator::chunk`].
 type Take<'a> = &'a mut dyn FnMut(&mut Translator);
 
+/// Words of a turn: more than any operation needs.
+const LONGEST_TURN: usize = 1 << 24;
+
 /// Fences are one thing that synchronises.
 const FENCES: u64 = u64::MAX;
 
@@ -35,20 +40,21 @@ impl Translator {
         self.freely = Some(Box::new(Freely::new(chunks)));
     }
 
-    /// The records of a chunk of the ring.
-    pub(super) fn free_chunk(&mut self, words: &[u64], cut: bool, take: Take) {
-        let Some(mut freely) = self.freely.take() else { return };
+    /// The records of a chunk of the ring, or of a part of one; how many words they were.
+    pub(super) fn free_chunk(&mut self, words: &[u64], cut: bool, take: Take) -> usize {
+        let Some(mut freely) = self.freely.take() else { return 0 };
         let mut at = 0;
         while at < words.len() && words[at] != 0 {
-            let next = at + wire::words(&words[at..]);
+            let next = at.saturating_add(wire::words(&words[at..]));
             // A record is there with its first word, which is stored last.
             if next > words.len() {
+                self.damage("a record is longer than what it is in".to_owned());
                 break;
             }
             self.free_record(&mut freely, &words[at..next], take);
             at = next;
         }
-        if cut && self.oddities.broken.is_none() {
+        if cut && !self.oddities.has_ended() {
             // Nothing more will come.
             self.merge(&mut freely, u64::MAX, take);
             self.end_turn(&mut freely);
@@ -56,13 +62,25 @@ impl Translator {
                 self.close(&mut freely, thread, u64::MAX, false);
             }
         }
+        if let Some(what) = freely.damaged {
+            self.damage(what.to_owned());
+        }
         take(self);
         self.freely = Some(freely);
+        at
     }
 
     fn free_record(&mut self, freely: &mut Freely, words: &[u64], take: Take) {
         let first = words[0];
-        if self.oddities.broken.is_some() {
+        if let Some(what) = freely.damaged {
+            self.damage(what.to_owned());
+        }
+        let thread = words.get(1).copied().unwrap_or(0) as u32;
+        let is_thread = matches!(first as u8, op::SWITCH | op::FORK | op::JOIN);
+        if is_thread && thread as u64 >= MOST_THREADS {
+            self.damage(format!("a thread has the number {thread}"));
+        }
+        if self.oddities.has_ended() {
             return freely.pass_over(words);
         }
         let (a, b) = (words.get(1).copied().unwrap_or(0), words.get(2).copied().unwrap_or(0));
@@ -102,6 +120,7 @@ impl Translator {
             self.runs.id = self.thread(thread);
             self.runs.own = super::shadow::Own::of(thread);
             self.visit();
+            self.look_closely();
             self.calls.resume(thread);
         }
     }
@@ -147,8 +166,9 @@ impl Translator {
         stream.at += stream.words;
         stream.position += stream.words as u64;
         let mut more = std::mem::take(&mut stream.more);
-        for access in more.drain(..).chain([access]).filter(|access| access.size > 0) {
-            let end = access.address.saturating_add(access.size);
+        let touches = |access: &Access| access.size > 0 && is_possible(access.address, access.size);
+        for access in more.drain(..).chain([access]).filter(touches) {
+            let end = access.address + access.size;
             let writes = access.writes();
             let certain = freely.disturb(thread, access.address..end, writes, false);
             let (reads, in_turn) = (!writes, false);
@@ -278,6 +298,9 @@ impl Translator {
         }
         freely.records.extend(words);
         freely.lengths.push((words.len(), index));
+        if freely.records.len() > LONGEST_TURN {
+            self.damage("a turn does not end".to_owned());
+        }
     }
 
     /// The memory that a record is about, and whether it is read and written.
@@ -293,7 +316,7 @@ impl Translator {
             op::MAY_TOUCH => (b & !(1 << 63), b >> 63 == 0, b >> 63 != 0),
             _ => return None,
         };
-        (size > 0).then(|| (a..a.saturating_add(size), reads, writes))
+        (size > 0 && is_possible(a, size)).then(|| (a..a + size, reads, writes))
     }
 
     fn end_turn(&mut self, freely: &mut Freely) {
@@ -341,7 +364,7 @@ impl Translator {
         let certain = certain && !(reads && freely.is_unknown(range.clone())) && !(writes && unsure.iter().any(meets));
         let depends = freely.streams[thread].ends && code != op::BLOB
             || things.iter().any(|thing| freely.lost.contains(thing))
-            || code == op::JOIN && freely.streams.get(a as usize).is_some_and(|child| child.lost);
+            || code == op::JOIN && freely.streams.get(a as u32 as usize).is_some_and(|child| child.lost);
         if depends {
             self.lose(&mut freely.streams[thread]);
         }
@@ -364,8 +387,8 @@ impl Translator {
         if lost {
             freely.lost.extend(things);
             if code == op::FORK {
-                freely.stream(a as usize);
-                self.lose(&mut freely.streams[a as usize]);
+                let child = freely.stream(a as u32 as usize);
+                self.lose(child);
             }
             self.oddities.left_out += 1;
             return;

@@ -25,6 +25,9 @@ const LAST: u8 = 16;
 /// where the trace has a live one: that was freed in a way that was not seen, by nobody knows whom.
 const NUMBERED: u32 = 48;
 
+/// Longer blocks get addresses of their own, too: what is said of each granule would be too much.
+const LARGE: u64 = 1 << 26;
+
 /// Where an access is in the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -133,6 +136,12 @@ impl Heap {
             self.found.keys().map(|number| number * REGION..(number * REGION).saturating_add(REGION)).collect();
     }
 
+    /// Bytes of all regions that were ever touched.
+    #[inline]
+    pub fn touched(&self) -> u64 {
+        self.regions.len() as u64 * REGION
+    }
+
     fn states(&mut self, address: u64) -> &mut [u8; GRANULES] {
         let found = self.region(address / REGION);
         &mut self.regions[found.region as usize]
@@ -158,7 +167,7 @@ impl Heap {
     pub fn alloc(&mut self, address: u64, size: u64, mapped: bool) -> (u64, u64) {
         let size = size.max(1);
         let whole = usable(size);
-        if mapped || !address.is_multiple_of(GRANULE) || self.is_in_use(address, whole) {
+        if mapped || size > LARGE || !address.is_multiple_of(GRANULE) || self.is_in_use(address, whole) {
             return (self.number(address, size, true), size);
         }
         let size = whole;
@@ -282,6 +291,27 @@ impl Heap {
         self.look(address, size)
     }
 
+    /// The first granule in a stretch of memory that was freed. What was never touched was not freed, either, so a long stretch takes no
+    /// longer than a look at all that was touched.
+    fn first_freed(&self, start: u64, end: u64) -> Option<u64> {
+        if start >= end {
+            return None;
+        }
+        let inside = start / REGION..=(end - 1) / REGION;
+        let in_region = |number: u64| {
+            let states = &self.regions[*self.found.get(&number)? as usize];
+            let first = number * REGION;
+            let from = start.saturating_sub(first).div_ceil(GRANULE) as usize;
+            let to = (end - first).min(REGION).div_ceil(GRANULE) as usize;
+            let at = states.get(from..to)?.iter().position(|&state| state == FREED)?;
+            Some(first + (from + at) as u64 * GRANULE)
+        };
+        if inside.end() - inside.start() < self.found.len() as u64 {
+            return inside.into_iter().find_map(in_region);
+        }
+        self.found.keys().filter(|number| inside.contains(number)).filter_map(|&number| in_region(number)).min()
+    }
+
     fn look(&mut self, address: u64, size: u64) -> Place {
         let at = self.numbered.partition_point(|memory| memory.end() <= address);
         if let Some(&memory) = self.numbered.get(at)
@@ -306,15 +336,7 @@ impl Heap {
                 let end = address + size;
                 let next = self.blocks.range(address..end).next().map_or(end, |(&start, _)| start);
                 let next = self.numbered.get(at).map_or(next, |memory| next.min(memory.start));
-                let mut free = next;
-                let mut granule = (address / GRANULE + 1) * GRANULE;
-                while granule < next {
-                    if self.state(granule) == FREED {
-                        free = granule;
-                        break;
-                    }
-                    granule += GRANULE;
-                }
+                let free = self.first_freed((address / GRANULE + 1) * GRANULE, next).unwrap_or(next);
                 Place::At(address, free - address)
             }
         }

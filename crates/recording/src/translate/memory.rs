@@ -1,6 +1,7 @@
 //! Accesses, ranges and heap blocks.
 
 use super::Translator;
+use super::extent::is_possible;
 use super::heap::{Heap, Place};
 use super::shadow::Foreign;
 use crate::wire::{INLINE, WITHOUT_VALUES, head, op};
@@ -16,7 +17,10 @@ const CAREFUL: u64 = 1000;
 
 impl Translator {
     pub(super) fn access(&mut self, op: Op, address: u64, size: u64, pc: u64, value: Option<u64>) {
-        if value.is_some_and(|value| self.quick_access(op, address, size, pc, value)) {
+        if !self.closely && value.is_some_and(|value| self.quick_access(op, address, size, pc, value)) {
+            return;
+        }
+        if !self.may_touch(address, size) {
             return;
         }
         let place = self.heap.place(address, size);
@@ -39,6 +43,21 @@ impl Translator {
             }
             Place::Freed => self.freed(op, address, size, pc),
         }
+    }
+
+    /// Whether the program can have touched these bytes. If not, it has died of it; and if it says so of memory all over the place, it
+    /// has not said so by itself.
+    pub(super) fn may_touch(&mut self, address: u64, size: u64) -> bool {
+        let threads = self.threads.len();
+        if !is_possible(address, size) || !self.extent.holds(size, threads) {
+            return false;
+        }
+        let touched = self.heap.touched();
+        let holds = self.extent.holds(touched, threads);
+        if !holds {
+            self.damage(format!("the program has touched {touched} bytes, and never had so many"));
+        }
+        holds
     }
 
     /// Keeps track of what is in memory; what a read says about code that is not recorded.
@@ -107,6 +126,9 @@ impl Translator {
     }
 
     pub(super) fn atomic(&mut self, code: u8, detail: u8, pc: u64, address: u64, value: u64, written: u64) {
+        if !self.may_touch(address, 1 << (detail & 7)) {
+            return;
+        }
         let Place::At(place, size) = self.heap.place(address, 1 << (detail & 7)) else {
             return self.freed(Op::AtomicRead, address, 1 << (detail & 7), pc);
         };
@@ -166,8 +188,11 @@ impl Translator {
     pub(super) fn range(&mut self, code: u8, pc: u64, address: u64, length: u64, contents: &[u64]) {
         let op = if code == op::RANGE_READ { Op::Read } else { Op::Write };
         if length as usize > INLINE || contents.is_empty() {
+            if !self.may_touch(address, length) {
+                return;
+            }
             let mut done = 0;
-            while done < length {
+            while done < length && !self.oddities.has_ended() {
                 match self.heap.place(address + done, length - done) {
                     Place::At(place, part) => {
                         self.follow(op, place, part, None);

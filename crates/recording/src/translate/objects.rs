@@ -25,6 +25,59 @@ impl Lock {
     }
 }
 
+/// A barrier as the trace has it.
+#[derive(Clone, Debug)]
+pub struct Barrier {
+    /// Which one.
+    pub id: BarrierId,
+    /// How many threads wait for each other, if that is known.
+    pub parties: Option<u32>,
+    /// Threads inside, and in which round they came.
+    inside: HashMap<usize, u64>,
+    /// The round that threads come in, and how many have.
+    round: u64,
+    entered: u32,
+}
+
+impl Barrier {
+    /// Nobody is inside.
+    pub fn new(id: BarrierId) -> Barrier {
+        Barrier { id, parties: None, inside: HashMap::new(), round: 0, entered: 0 }
+    }
+
+    fn begin_round(&mut self) {
+        self.round += 1;
+        self.entered = 0;
+    }
+
+    /// A thread enters; whether it can.
+    pub fn enter(&mut self, thread: usize) -> bool {
+        if self.inside.contains_key(&thread) {
+            return false;
+        }
+        if self.parties == Some(self.entered) {
+            self.begin_round();
+        }
+        self.inside.insert(thread, self.round);
+        self.entered += 1;
+        true
+    }
+
+    /// A thread leaves; whether it can: it is inside, and all others have come. Of those that are not known, all that have.
+    pub fn leave(&mut self, thread: usize) -> bool {
+        match (self.inside.remove(&thread), self.parties) {
+            (None, _) => false,
+            (Some(round), Some(parties)) => round != self.round || self.entered >= parties,
+            (Some(round), None) => {
+                if round == self.round {
+                    self.begin_round();
+                }
+                true
+            }
+        }
+    }
+}
+
 /// All objects that are in use.
 #[derive(Default)]
 pub struct Objects {
@@ -35,7 +88,7 @@ pub struct Objects {
     /// By address, with the count that the trace gives it.
     pub semaphores: BTreeMap<u64, (SemId, u64)>,
     /// By address.
-    pub barriers: BTreeMap<u64, BarrierId>,
+    pub barriers: BTreeMap<u64, Barrier>,
     /// How often a name was given.
     names: HashMap<String, u32>,
 }

@@ -283,7 +283,7 @@ impl Translator {
     pub(super) fn parts(&mut self, op: Op, pc: u64, address: u64, length: usize, contents: &[u64]) {
         let mut done = 0;
         while done < length {
-            let at = address + done as u64;
+            let at = address.wrapping_add(done as u64);
             let size = (8 - (at % 8) as usize).min(length - done);
             self.access(op, at, size as u64, pc, Some(part(contents, done, size)));
             done += size;
@@ -418,6 +418,7 @@ mod tests {
         let mut memory = vec![0u8; 0x800];
         let mut blocks = Vec::new();
         let mut all = vec![vec![head(op::SWITCH, 0, 0), 0, 0]];
+        all.extend((1..4).map(|thread| vec![head(op::FORK, 0, 0), thread, 0]));
         for _ in 0..count {
             let (base, size) = (bases[random(2) as usize], 1 << random(4));
             let offset = random(0x400 - 8) as usize;

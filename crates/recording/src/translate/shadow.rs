@@ -365,6 +365,16 @@ impl Shadow {
     fn each_part(&mut self, address: u64, size: u64, mut each: impl FnMut(&mut Region, usize, usize)) {
         let mut at = address;
         let end = address.saturating_add(size);
+        // A stretch may be longer than all that is known.
+        if size / REGION > self.found.len() as u64 {
+            let inside = at / REGION..=(end - 1) / REGION;
+            let known: Vec<u64> = self.found.keys().copied().filter(|number| inside.contains(number)).collect();
+            for number in known {
+                let (from, to) = (at.max(number * REGION), (end - 1).min(number * REGION + (REGION - 1)));
+                each(self.region(number), (from % REGION) as usize, (to % REGION) as usize);
+            }
+            return;
+        }
         while at < end {
             let to = end.min((at / REGION + 1).saturating_mul(REGION));
             // Nothing is known about others, and nobody has touched them.

@@ -1,7 +1,7 @@
 //! Locks, conditions, semaphores, barriers, fences: the same rules that readers check are followed here.
 
-use super::Translator;
-use super::objects::Lock;
+use super::objects::{Barrier, Lock};
+use super::{Notified, Translator, Wait};
 use crate::wire;
 use snag_trace::{BarrierId, CondId, LockId, MemoryOrder, Op, SemId, Space};
 
@@ -55,7 +55,7 @@ impl Translator {
         let id = lock.id.0;
         if writes {
             let count = lock.owner.map_or(0, |(_, count)| count);
-            lock.owner = Some((thread, count + 1));
+            lock.owner = Some((thread, count.saturating_add(1)));
             self.plain(Op::Acquire, id, tried, pc);
         } else {
             match lock.readers.iter_mut().find(|reader| reader.0 == thread) {
@@ -105,42 +105,53 @@ impl Translator {
         let thread = self.current;
         let id = self.condition(condition);
         let lock = self.lock_of(mutex, wire::lock::MUTEX);
-        let Some((_, count)) = lock.owner.filter(|(owner, _)| *owner == thread) else {
+        let Some((_, held)) = lock.owner.filter(|(owner, _)| *owner == thread) else {
             // The program waits without holding the mutex, or the trace lost track of it.
-            self.threads[thread].waiting = None;
             return self.hand_over(mutex, pc);
         };
         lock.owner = None;
         let lock = lock.id;
-        self.threads[thread].waiting = Some((condition, mutex, count));
+        let since = self.count();
         self.plain(Op::WaitBegin, id.0, lock.0, pc);
+        self.this().waiting = Some(Wait { condition, id, mutex, lock, held, since, woken: false });
+        self.look_closely();
     }
 
     pub(super) fn wake(&mut self, condition: u64, notify: u64, pc: u64) {
-        if self.threads[self.current].waiting.is_none() {
-            return;
+        let Some(wait) = self.this().waiting else { return };
+        let by = self.notifies.get_mut(&notify);
+        let fits = |by: &Notified| by.condition == wait.id && by.event >= wait.since && (by.all || !by.used);
+        if wait.condition != condition || by.as_ref().is_some_and(|by| !fits(by)) {
+            return self.damage(format!("thread {} is woken by what cannot wake it", self.current));
         }
-        let id = self.condition(condition);
-        let by =
-            notify.checked_sub(1).and_then(|number| self.notifies.get(number as usize)).map_or(0, |event| event + 1);
-        self.plain(Op::Wake, id.0, by, pc);
+        let event = by.map_or(0, |by| {
+            by.used = true;
+            by.event as u32 + 1
+        });
+        self.plain(Op::Wake, wait.id.0, event, pc);
+        if let Some(wait) = &mut self.this().waiting {
+            wait.woken = true;
+        }
     }
 
     pub(super) fn wait_end(&mut self, condition: u64, mutex: u64, pc: u64) {
         let thread = self.current;
-        let Some((_, _, count)) = self.threads[thread].waiting.take() else {
+        let Some(wait) = self.this().waiting else {
             self.hand_over(mutex, pc);
             return self.lock(mutex, wire::lock::MUTEX, true, pc);
         };
-        let id = self.condition(condition);
+        if (wait.condition, wait.mutex) != (condition, mutex) {
+            return self.damage(format!("thread {thread} ends a wait that it has not begun"));
+        }
         let lock = self.lock_of(mutex, wire::lock::MUTEX);
-        if !lock.is_open_to(thread, true) {
+        if !lock.is_open_to(thread, true) || lock.id != wait.lock {
             self.oddities.broken = Some("a mutex was taken in a way that was not seen".to_owned());
             return;
         }
-        lock.owner = Some((thread, count));
-        let lock = lock.id;
-        self.plain(Op::WaitEnd, id.0, lock.0, pc);
+        lock.owner = Some((thread, wait.held));
+        self.plain(Op::WaitEnd, wait.id.0, wait.lock.0, pc);
+        self.this().waiting = None;
+        self.look_closely();
     }
 
     pub(super) fn semaphore(&mut self, address: u64, count: u64) -> SemId {
@@ -166,14 +177,26 @@ impl Translator {
         self.plain(Op::SemWait, id.0, 0, pc);
     }
 
-    pub(super) fn barrier(&mut self, address: u64) -> BarrierId {
-        if let Some(&id) = self.objects.barriers.get(&address) {
-            return id;
+    pub(super) fn barrier(&mut self, address: u64) -> &mut Barrier {
+        if !self.objects.barriers.contains_key(&address) {
+            let name = self.object_name("barrier", address, 32);
+            let id = BarrierId(self.tables.intern(Space::Barrier, &name));
+            self.objects.barriers.insert(address, Barrier::new(id));
         }
-        let name = self.object_name("barrier", address, 32);
-        let id = BarrierId(self.tables.intern(Space::Barrier, &name));
-        self.objects.barriers.insert(address, id);
-        id
+        self.objects.barriers.get_mut(&address).expect("just made")
+    }
+
+    /// The thread enters a barrier, or leaves it.
+    pub(super) fn meet(&mut self, address: u64, enters: bool, pc: u64) {
+        let thread = self.current;
+        let barrier = self.barrier(address);
+        let id = barrier.id;
+        if !(if enters { barrier.enter(thread) } else { barrier.leave(thread) }) {
+            // Other processes may share it.
+            self.oddities.broken = Some("a barrier was used in a way that was not seen".to_owned());
+            return;
+        }
+        self.plain(if enters { Op::BarrierEnter } else { Op::BarrierLeave }, id.0, 0, pc);
     }
 
     /// All fences keep their order: more than the language promises, so that no order is missing.
@@ -184,7 +207,7 @@ impl Translator {
         };
         const ACQUIRE: u64 = 2;
         if order > ACQUIRE {
-            self.threads[self.current].fenced = true;
+            self.this().fenced = true;
         }
         self.named(Op::Rmw, variable, MemoryOrder::AcqRel, pc);
     }

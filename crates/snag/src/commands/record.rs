@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::failure::{Failure, Status};
 use crate::interrupt::{self, Doing, Then};
-use crate::secret;
+use crate::{secret, temporary};
 use snag_recording::ring::Settings;
 use snag_recording::{Ended, Options, Prints, Recorder, Summary, Unrecorded};
 use std::ffi::OsString;
@@ -18,7 +18,8 @@ Examples:
   snag record -o run.snag --seed 7 -- ./prog  another interleaving
   snag check run.snag                         predict races from it
 
-Exit status: that of the program; 128 + the signal if it died of one; 2 if it could not be recorded.")]
+Exit status: that of the program; 128 + the signal if it died of one; 2 if it could not be recorded, or not to its end
+because the disk is full or the program has damaged what it shares with snag.")]
 pub struct Args {
     /// File to write [default: the program's name with .snag]
     #[arg(short, long, value_name = "TRACE")]
@@ -66,7 +67,12 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
         let [program, recorder] = [summary.program_time, summary.recorder_time].map(|time| time.as_secs_f64());
         context.note(&format!("processor time: {program:.2} s in the program, {recorder:.2} s to record it"));
     }
-    Ok(exit_status(summary.ended))
+    Ok(if is_whole(&summary) { exit_status(summary.ended) } else { Status::Error })
+}
+
+/// Whether the trace has all that was recorded, and all of it can be relied on.
+pub fn is_whole(summary: &Summary) -> bool {
+    summary.unwritten.is_none() && summary.oddities.damaged.is_none()
 }
 
 /// Recordings are `.snag` files: a name that says something else would be wrong, and is refused.
@@ -98,17 +104,25 @@ pub fn record(
         context.detail(&format!("the recording can be replayed with --trust only: {why}"));
     }
     let options = Options { command: command.to_vec(), settings, prints, seal: seal.ok() };
+    #[cfg(unix)]
+    crate::cut_off::expect();
     interrupt::doing(Doing::Program);
     if interrupt::asked() {
         return Err("interrupted before the program was started".to_owned().into());
     }
     let summary = Recorder::record_into(&options, path, |_| interrupt::program_started())?;
     let odd = &summary.oddities;
+    let shown = temporary::shown(path);
     if let Some(why) = &summary.unwritten {
-        context.warn(&format!("{}: {why}; the trace ends there, the program was run to its end", path.display()));
+        context.insist(&format!("{shown}: {why}; the trace ends there, the program was run to its end"));
     }
-    if let Some(why) = &odd.broken {
-        context.warn(&format!("{}: the recording ends early: {why}", path.display()));
+    if let Some(why) = &odd.damaged {
+        context.insist(&format!(
+            "{shown}: the recording ends early, as the program has damaged what it shares with snag: {why}; what is in the \
+             trace was recorded before that was noticed"
+        ));
+    } else if let Some(why) = &odd.broken {
+        context.warn(&format!("{shown}: the recording ends early: {why}"));
     }
     if odd.freed > 0 {
         context.warn(&format!(
@@ -164,7 +178,8 @@ pub fn size(summary: &Summary) -> String {
         1_000..1_000_000 => format!("{:.1} kB", bytes / 1e3),
         _ => format!("{:.1} MB", bytes / 1e6),
     };
-    format!("{} events, {bytes}", summary.events)
+    let events = if summary.events == 1 { "event" } else { "events" };
+    format!("{} {events}, {bytes}", summary.events)
 }
 
 /// How the program ended, in words; nothing if it ended well.

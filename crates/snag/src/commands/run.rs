@@ -5,6 +5,7 @@ use crate::commands::record::{self, How};
 use crate::context::Context;
 use crate::failure::{Failure, Status};
 use crate::interrupt::{self, Doing, Then};
+use crate::temporary::Temporary;
 use snag_recording::{Ended, Prints, Unrecorded};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -70,19 +71,22 @@ pub fn one(context: &Context, program: &Program, check: &check::Analysis) -> Res
             return Err(format!("{}: the report would replace the trace", keep.display()).into());
         }
     }
-    let temporary = std::env::temp_dir().join(format!("snag-{}.snag", std::process::id()));
-    let path = program.keep.unwrap_or(&temporary);
-    if program.keep.is_none() {
-        interrupt::unfinished(&temporary);
-    }
     let mut worth_keeping = false;
-    let result = record_and_check(context, program, check, path, &mut worth_keeping);
-    if worth_keeping {
-        context.insist(&format!("the trace is kept in {}", path.display()));
-    } else if program.keep.is_none() {
-        let _ = std::fs::remove_file(&temporary);
+    if let Some(keep) = program.keep {
+        let result = record_and_check(context, program, check, keep, &mut worth_keeping);
+        if worth_keeping {
+            context.insist(&format!("the trace is kept in {}", keep.display()));
+        }
+        return result;
     }
-    interrupt::finished(&temporary);
+    let temporary = Temporary::new()?;
+    let result = record_and_check(context, program, check, &temporary.path(), &mut worth_keeping);
+    if worth_keeping {
+        match temporary.keep("snag-", ".snag") {
+            Ok(path) => context.insist(&format!("the trace is kept in {}", path.display())),
+            Err(error) => context.insist(&format!("the trace cannot be kept: {error}")),
+        }
+    }
     result
 }
 
@@ -111,15 +115,17 @@ fn record_and_check(
     context.note(&format!("recorded {}", record::size(&summary)));
     interrupt::doing(Doing::Reading);
     let found = prepared.analyse(context, &[path.to_owned()]);
-    *worth_keeping = matches!(found, Ok(Status::Error) | Err(Failure::Message(_) | Failure::Reported));
+    let is_whole = record::is_whole(&summary);
+    *worth_keeping = !is_whole || matches!(found, Ok(Status::Error) | Err(Failure::Message(_) | Failure::Reported));
     let ended = match (summary.ended, program.exit_with_program) {
         (ended, true) => record::exit_status(ended),
         (Ended::Exit(0), false) => Status::Clean,
         (_, false) => Status::ProgramFailed,
     };
+    let and_so = |found: Status| if is_whole { found.and(ended) } else { found.and(ended).and(Status::Error) };
     match found {
-        Ok(found) => Ok(found.and(ended)),
-        Err(Failure::OutputClosed(found)) => Err(Failure::OutputClosed(found.and(ended))),
+        Ok(found) => Ok(and_so(found)),
+        Err(Failure::OutputClosed(found)) => Err(Failure::OutputClosed(and_so(found))),
         Err(failure) => Err(failure),
     }
 }

@@ -6,6 +6,7 @@ mod asked;
 mod endings;
 mod examples;
 mod freely;
+mod hostile;
 mod interrupts;
 mod replaying;
 mod reports;

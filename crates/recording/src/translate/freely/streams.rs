@@ -3,13 +3,14 @@
 //! A record is read when it is complete, and its chunk given back when it was read to its end. Memory is taken for known only
 //! after a write that nobody disturbed, by a thread of which nothing was left out.
 
+use super::super::life::MOST_THREADS;
 use crate::hash::BuildWordHasher;
 use crate::ring::OwnChunks;
 use crate::wire::{self, op};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What is known about threads that run freely.
 pub struct Freely {
@@ -28,7 +29,20 @@ pub struct Freely {
     /// What its thread has done in it: the records, one after the other, and for each its length and what it has opened.
     pub(super) records: Vec<u64>,
     pub(super) lengths: Vec<(usize, Option<usize>)>,
+    /// Long stretches that are not known, beside what `unknown` says.
+    long: Vec<Range<u64>>,
+    /// What shows that a chunk is not as a thread has left it.
+    pub(super) damaged: Option<&'static str>,
 }
+
+/// Stretches that are longer than this are kept as a whole.
+const LONG: u64 = 1 << 20;
+
+/// Most ranges of one record.
+const RANGES: u64 = 4;
+
+/// So long a thread that runs may take between two words of a record.
+const LONGEST: Duration = Duration::from_secs(5);
 
 /// What a thread has put into chunks of its own.
 #[derive(Default)]
@@ -115,6 +129,8 @@ impl Freely {
             turn: (0, 0),
             records: Vec::new(),
             lengths: Vec::new(),
+            long: Vec::new(),
+            damaged: None,
         }
     }
 
@@ -127,6 +143,9 @@ impl Freely {
 
     /// The time of the next access of a thread, if it has announced one.
     pub(super) fn peek(&mut self, thread: usize) -> Option<u64> {
+        if self.damaged.is_some() {
+            return None;
+        }
         let stream = &mut self.streams[thread];
         while stream.next.is_none() {
             let &chunk = stream.chunks.front()?;
@@ -146,6 +165,7 @@ impl Freely {
                     let when = stream.at + if ranges { 1 } else { stream.words - 1 };
                     let mut time = self.chunks.word(chunk, when);
                     let mut patience = 0;
+                    let mut since = None;
                     while time == 0 {
                         // The thread is taking it right now, unless it is dead.
                         patience += 1;
@@ -153,13 +173,25 @@ impl Freely {
                             if self.chunks.is_over() && self.chunks.word(chunk, when) == 0 {
                                 return None;
                             }
+                            if since.get_or_insert_with(Instant::now).elapsed() > LONGEST {
+                                if !self.chunks.is_stopped() {
+                                    self.damaged = Some("a record of an access is never completed");
+                                    return None;
+                                }
+                                since = None;
+                            }
                             std::thread::sleep(Duration::from_micros(50));
                         }
                         std::hint::spin_loop();
                         time = self.chunks.word(chunk, when);
                     }
                     if ranges {
-                        stream.words = 3 + 2 * self.chunks.word(chunk, stream.at + 2) as usize;
+                        let count = self.chunks.word(chunk, stream.at + 2);
+                        if count > RANGES {
+                            self.damaged = Some("a function touches too many ranges at once");
+                            return None;
+                        }
+                        stream.words = 3 + 2 * count as usize;
                         for at in (stream.at + 3..stream.at + stream.words).step_by(2) {
                             let [address, length] = [at, at + 1].map(|at| self.chunks.word(chunk, at));
                             stream.more.push(Access::range(address, length, first >> 16));
@@ -219,7 +251,7 @@ impl Freely {
     /// A record that is not translated any more: the program needs its chunks all the same.
     pub(super) fn pass_over(&mut self, words: &[u64]) {
         match words[0] as u8 {
-            op::SWITCH => {
+            op::SWITCH if (words[1] as u32 as u64) < MOST_THREADS => {
                 self.turn.0 = words[1] as u32 as usize;
                 self.stream(self.turn.0);
             }
@@ -248,6 +280,9 @@ impl Freely {
     }
 
     pub(super) fn is_unknown(&self, range: Range<u64>) -> bool {
+        if self.long.iter().any(|long| long.start < range.end && range.start < long.end) {
+            return true;
+        }
         let unknown = |(eight, bytes)| self.unknown.get(&eight).is_some_and(|unknown| unknown & bytes != 0);
         if self.is_long(&range) {
             return self.unknown.keys().any(|eight| range.start / 8 <= *eight && *eight < range.end.div_ceil(8));
@@ -260,13 +295,33 @@ impl Freely {
         (range.end - range.start) / 8 >= self.unknown.len() as u64
     }
 
-    /// Of a long range this takes as much memory as an eighth of it, and more.
+    /// Something is in these bytes that is not known.
     pub(super) fn make_unknown(&mut self, range: Range<u64>) {
-        eights(range).for_each(|(eight, bytes)| *self.unknown.entry(eight).or_insert(0) |= bytes);
+        if range.end - range.start <= LONG {
+            return eights(range).for_each(|(eight, bytes)| *self.unknown.entry(eight).or_insert(0) |= bytes);
+        }
+        // Those that meet become one.
+        let mut whole = range;
+        self.long.retain(|long| {
+            let apart = long.end < whole.start || whole.end < long.start;
+            if !apart {
+                whole = whole.start.min(long.start)..whole.end.max(long.end);
+            }
+            apart
+        });
+        self.long.push(whole);
     }
 
     /// These bytes were written, by one thread that is part of the trace.
     pub(super) fn make_known(&mut self, range: Range<u64>) {
+        if self.long.iter().any(|long| long.start < range.end && range.start < long.end) {
+            let parts = self.long.iter().flat_map(|long| {
+                [long.start..long.end.min(range.start), long.start.max(range.end)..long.end]
+                    .into_iter()
+                    .filter(|part| part.start < part.end)
+            });
+            self.long = parts.collect();
+        }
         if self.is_long(&range) {
             let inner = range.start.div_ceil(8)..range.end / 8;
             self.unknown.retain(|eight, _| !inner.contains(eight));

@@ -1,0 +1,42 @@
+//! Files that only this process needs. They have no name, so nobody else can have made one in their place, and they are gone with the
+//! process, however it ends.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+const NAMELESS: &str = "/proc/self/fd/";
+
+/// What a file is called towards the user.
+pub fn shown(path: &Path) -> String {
+    match path.starts_with(NAMELESS) {
+        true => format!("the temporary recording in {}", std::env::temp_dir().display()),
+        false => path.display().to_string(),
+    }
+}
+
+/// A file without a name, for its owner alone.
+pub struct Temporary(File);
+
+impl Temporary {
+    /// A new one.
+    pub fn new() -> Result<Temporary, String> {
+        let folder = std::env::temp_dir();
+        let made = tempfile::tempfile_in(&folder);
+        made.map(Temporary).map_err(|error| format!("{}: cannot create a temporary file: {error}", folder.display()))
+    }
+
+    /// By which this process can open it.
+    pub fn path(&self) -> PathBuf {
+        format!("{NAMELESS}{}", self.0.as_raw_fd()).into()
+    }
+
+    /// Gives what is in it a name, which nobody could have known before.
+    pub fn keep(&self, prefix: &str, suffix: &str) -> io::Result<PathBuf> {
+        let mut named = tempfile::Builder::new().prefix(prefix).suffix(suffix).tempfile()?;
+        io::copy(&mut File::open(self.path())?, &mut named)?;
+        let (_, path) = named.keep()?;
+        Ok(path)
+    }
+}

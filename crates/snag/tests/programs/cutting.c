@@ -1,0 +1,23 @@
+/* The program cuts its library off after it has called it, while the recorder may still look for names there. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <unistd.h>
+
+#ifdef LIBRARY
+int x;
+void one(void) { x++; }
+void other(void) { x += 2; }
+#else
+int main(void) {
+    void *library = dlopen("./cut.so", RTLD_NOW);
+    void (*one)(void) = (void (*)(void))dlsym(library, "one");
+    void (*other)(void) = (void (*)(void))dlsym(library, "other");
+    one();
+    /* Time for the recorder to look. */
+    sleep(1);
+    other();
+    truncate("./cut.so", 0);
+    sleep(1);
+    _exit(7);
+}
+#endif
