@@ -210,7 +210,7 @@ pub fn pairs(
 
 /// Finds the racing events and names their pairs: in one pass where memory is
 /// simple and few cells race, else as [`warnings`] and [`pairs`] do. What was found
-/// until `tick` says stop is named all the same.
+/// until `tick` says stop is named all the same, unless `name` says stop, too.
 pub fn find(
     trace: &Trace,
     cells: &Cells,
@@ -218,6 +218,7 @@ pub fn find(
     window: Option<usize>,
     limits: Limits,
     tick: &mut dyn FnMut(usize) -> bool,
+    name: &mut dyn FnMut(usize) -> bool,
 ) -> (Warnings, Found) {
     let n = cells.count();
     let once = match order {
@@ -228,7 +229,7 @@ pub fn find(
     match once {
         Ok(both) => both,
         Err(warnings) => {
-            let found = pairs(trace, cells, order, &warnings, window, limits, &mut |_| true);
+            let found = pairs(trace, cells, order, &warnings, window, limits, name);
             (warnings, found)
         }
     }

@@ -2,8 +2,9 @@
 //! so that what was found until then is reported and nothing half done stays behind; the second one ends the program.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// A program that we started has the terminal, and Ctrl-C is for it.
@@ -15,6 +16,8 @@ static EARLY: AtomicI32 = AtomicI32::new(0);
 static LISTENING: AtomicBool = AtomicBool::new(false);
 /// What the command does once it is interrupted.
 static CONSEQUENCE: AtomicUsize = AtomicUsize::new(0);
+/// When the first one came.
+static SINCE: OnceLock<Instant> = OnceLock::new();
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// The status of a program that a second Ctrl-C ended.
@@ -49,17 +52,28 @@ fn handle() {
         return;
     }
     if INTERRUPTED.swap(true, Ordering::SeqCst) {
-        if let Ok(mut paths) = UNFINISHED.try_lock() {
-            paths.drain(..).for_each(|path| _ = std::fs::remove_file(path));
-        }
+        remove_unfinished();
         std::process::exit(KILLED);
     }
+    SINCE.get_or_init(Instant::now);
     let then = match CONSEQUENCE.load(Ordering::SeqCst) {
         n if n == Then::Report as usize => "; reporting what was found so far",
         n if n == Then::WriteNothing as usize => "; nothing is written",
         _ => "",
     };
     eprintln!("snag: interrupted{then} (again to end at once)");
+}
+
+/// How long ago the user wanted to stop, if so.
+pub fn since() -> Option<Duration> {
+    SINCE.get().filter(|_| interrupted()).map(Instant::elapsed)
+}
+
+/// Removes files that are not finished, before the program ends at once.
+pub fn remove_unfinished() {
+    if let Ok(mut paths) = UNFINISHED.try_lock() {
+        paths.drain(..).for_each(|path| _ = std::fs::remove_file(path));
+    }
 }
 
 /// While a program runs that we started, Ctrl-C is for it: it ends or not, and we go on with what it did.

@@ -8,11 +8,12 @@
 
 use crate::context::Context;
 use crate::input::Source;
-use snag_predict::{Analysis, Engine, Options};
+use snag_predict::{Analysis, Engine, Left, Options, Subject};
 use snag_report::Unread;
 use snag_trace::Trace;
 use snag_trace::condense::{Condensed, Sieve, Survey};
 use std::path::Path;
+use std::time::Instant;
 
 /// Traces of up to so many events are kept whole, unless the user says otherwise.
 const WHOLE: u64 = 1 << 23;
@@ -30,8 +31,13 @@ pub fn whole_for(engines: &[Engine]) -> u64 {
     let slow = |engine: &Engine| matches!(engine, Engine::Auto | Engine::Mc);
     match engines.iter().any(slow) {
         true => WHOLE,
-        false => WHOLE.max(available().unwrap_or(0) / 4 / (KEEP + SHB + CHECK)),
+        false => whole_in_a_hurry(),
     }
+}
+
+/// The same for any engine if there is a budget: with a short one there is no time to read a trace twice.
+pub fn whole_in_a_hurry() -> u64 {
+    WHOLE.max(available().unwrap_or(0) / 4 / (KEEP + SHB + CHECK))
 }
 
 /// A trace as it was read.
@@ -60,15 +66,27 @@ impl Read {
     }
 }
 
-/// Reads a trace: whole if it has up to `most` events. Says also whether the recording is whole, not cut off.
-pub fn read(context: &Context, path: &Path, most: Option<u64>) -> Result<(Read, bool), Unread> {
-    let mut source = Source::open(context, path, None)?;
+/// Reads a trace: whole if it has up to `most` events, and as much of that as there is time for until `until`. Says also
+/// whether the recording is whole: not cut off, and all was read.
+pub fn read(
+    context: &Context,
+    path: &Path,
+    most: Option<u64>,
+    until: Option<Instant>,
+) -> Result<(Read, bool, Option<u64>), Unread> {
+    let mut source = Source::open(context, path, None)?.until(until);
     let most = most.filter(|_| source.is_file()).map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
     let (events, more) = source.read_beginning(context, most.saturating_add(1))?;
+    if source.is_cut_short() {
+        let left = source.unread_bytes();
+        let (trace, _) = source.into_trace(events);
+        return Ok((Read::Whole(trace), false, left));
+    }
     if !more || events.len() <= most {
         let (trace, whole) = source.into_trace(events);
-        return Ok((Read::Whole(trace), whole));
+        return Ok((Read::Whole(trace), whole, None));
     }
+    let mut source = source.until(None);
     let mut survey = Survey::default();
     survey.block(&events, source.tables());
     drop(events);
@@ -76,7 +94,7 @@ pub fn read(context: &Context, path: &Path, most: Option<u64>) -> Result<(Read, 
     let (tables, whole) = source.into_tables();
     let Some(private) = survey.finish(&tables) else {
         let (trace, whole) = Source::open(context, path, None)?.again().read_noting(context)?;
-        return Ok((Read::Whole(trace), whole));
+        return Ok((Read::Whole(trace), whole, None));
     };
     drop(tables);
     let mut sieve = Sieve::new(private);
@@ -90,14 +108,20 @@ pub fn read(context: &Context, path: &Path, most: Option<u64>) -> Result<(Read, 
                 "{}: {left} of {all} events are not about memory of one thread alone",
                 path.display()
             ));
-            Ok((Read::Condensed(condensed), whole))
+            Ok((Read::Condensed(condensed), whole, None))
         }
         _ => Err(Unread { path: path.display().to_string(), message: "it has changed while it was read".to_owned() }),
     }
 }
 
-/// Reads all of a trace in which something was found.
-pub fn read_whole(context: &Context, path: &Path, condensed: &Condensed, found: &str) -> Result<Trace, Unread> {
+/// Reads all of a trace in which something was found. `None` if there is no time for all of it.
+pub fn read_whole(
+    context: &Context,
+    path: &Path,
+    condensed: &Condensed,
+    found: &str,
+    until: Option<Instant>,
+) -> Result<Option<Trace>, Unread> {
     let needed = condensed.whole() as u64 * (KEEP + CHECK);
     if let Some(free) = available().filter(|&free| free < needed) {
         let message = format!(
@@ -109,14 +133,19 @@ pub fn read_whole(context: &Context, path: &Path, condensed: &Condensed, found: 
         );
         return Err(Unread { path: path.display().to_string(), message });
     }
-    let (trace, _) = Source::open(context, path, None)?.again().regardless().read_noting(context)?;
+    let mut source = Source::open(context, path, None)?.again().regardless().until(until);
+    let (events, _) = source.read_beginning(context, usize::MAX)?;
+    if source.is_cut_short() {
+        return Ok(None);
+    }
+    let (trace, _) = source.into_trace(events);
     if trace.len() != condensed.whole() {
         return Err(Unread {
             path: path.display().to_string(),
             message: "it has changed while it was read".to_owned(),
         });
     }
-    Ok(trace)
+    Ok(Some(trace))
 }
 
 /// What is to be done about a trace of which engines look at so many events, and whether the maximal engine is left out of `auto`
@@ -153,6 +182,15 @@ fn plan(free: u64, options: &Options, events: usize) -> Result<Option<Vec<Engine
     }
     let smaller = |&engine: &Engine| if engine == Engine::Auto { Engine::Shb } else { engine };
     Ok(Some(options.engines.iter().map(smaller).collect()))
+}
+
+/// Notes that no engine has seen so many bytes of the file.
+pub fn note_unread(analysis: &mut Analysis, bytes: u64) {
+    let engines: Vec<Engine> = analysis.engines.iter().map(|report| report.engine).collect();
+    for engine in engines {
+        let reason = "not read in time".to_owned();
+        analysis.left.push(Left { engine, what: Subject::Byte, reason, count: bytes });
+    }
 }
 
 /// Notes that the maximal engine was left out.

@@ -18,8 +18,11 @@ mod input;
 mod interrupt;
 mod long;
 mod output;
+mod panic;
+mod patient;
 mod progress;
 mod survey;
+mod time;
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -31,6 +34,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    panic::end_the_program();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
