@@ -326,6 +326,9 @@ struct Pass<'t, M> {
 /// Between two looks at the clock rows in use, and two reports of progress.
 const STRIDE: usize = 4096;
 
+/// The same if events touch many cells each: after so many cells.
+const MOST_TOUCHED: usize = 1 << 17;
+
 impl<'t, M: Memory> Pass<'t, M> {
     fn new(trace: &'t Trace, cells: &'t Cells, memory: M, window: Option<usize>) -> Self {
         let clocks = Clocks::new(trace.tables.thread_count());
@@ -357,7 +360,7 @@ impl<'t, M: Memory> Pass<'t, M> {
             if simple {
                 self.simple_stretch(from, to, &mut found)
             } else {
-                self.stretch(from, to, &mut found)
+                to = self.stretch(from, to, &mut found);
             }
             if self.clocks.wants_collection() {
                 let (sync, memory) = (&self.sync, &self.memory);
@@ -421,13 +424,22 @@ impl<'t, M: Memory> Pass<'t, M> {
         }
     }
 
-    fn stretch(&mut self, from: usize, to: usize, found: &mut Warnings) {
+    /// How far it came: not to the end if its events touch very many cells.
+    fn stretch(&mut self, from: usize, to: usize, found: &mut Warnings) -> usize {
+        let mut touched = 0;
         for number in from..to {
             let slot = self.clocks.slot(self.trace.events.threads()[number]);
             if self.any_event(slot, number, found) {
                 found.events.push(EventId(number as u32));
             }
+            if self.trace.events.ops()[number].touches_memory() {
+                touched += self.cells.of_event(number, self.trace.events.targets()[number]).len();
+                if touched > MOST_TOUCHED {
+                    return number + 1;
+                }
+            }
         }
+        to
     }
 
     /// An event with everything that may come with it.

@@ -180,7 +180,7 @@ impl<'a> Work<'a> {
             Engine::HbVc | Engine::ShbVc => Variant::Vectors,
             _ => Variant::Epochs,
         };
-        let (warnings, mut found) = self.find(engine, order, variant, self.time.for_a_first_look());
+        let (warnings, mut found) = self.find(engine, order, variant);
         let first_pass = started.elapsed();
         let location_pairs = self.location_pairs(&found);
         let mut complete = found.complete;
@@ -235,18 +235,20 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// The warnings and pairs of an order. Naming what was found takes about as long as finding it, and goes on until
-    /// nothing is to be proved any more.
-    fn find(&self, engine: Engine, order: Order, variant: Variant, until: Option<Instant>) -> (Warnings, Found) {
+    /// The warnings and pairs of an order.
+    fn find(&self, engine: Engine, order: Order, variant: Variant) -> (Warnings, Found) {
         let limits = Limits { all_pairs: self.options.all_pairs, ..Limits::default() };
         let window = self.options.window;
+        let shares = self.time.shares();
+        let used_up = |share: usize| shares.is_some_and(|shares| Instant::now() >= shares[share]);
         let mut stopped = false;
         let mut tick = |done: usize| {
             self.progress.advance(done as u64);
-            stopped |= self.time.is_up() || until.is_some_and(|until| Instant::now() >= until);
+            stopped |= self.time.is_up() || used_up(0);
             !stopped
         };
-        let mut name = |_: usize| !self.time.is_over();
+        // In what is left of the time after an interrupt, what was found is named, too.
+        let mut name = |_: usize| !self.time.is_over() && !used_up(1);
         self.progress.phase(&format!("{}: looking for races", engine.name()), self.trace.len() as u64);
         match variant {
             Variant::Epochs => snag_orders::find(self.trace, self.cells, order, window, limits, &mut tick, &mut name),
@@ -289,7 +291,7 @@ impl<'a> Work<'a> {
             true => (pair.first.0 as u64, pair.second.0 as u64),
             false => Found::key(self.trace, pair),
         };
-        let (_, mut provable) = self.find(engine, Order::Shb, Variant::Epochs, None);
+        let (_, mut provable) = self.find(engine, Order::Shb, Variant::Epochs);
         let reason = match provable.complete {
             true => otherwise,
             false => NOT_CHECKED,

@@ -53,11 +53,12 @@ impl<'a> Time<'a> {
         self.ended().is_some_and(|ended| ended.elapsed() > GRACE)
     }
 
-    /// Until when a first look may take, if what it finds is to be named and proved before looking ends: that takes about as
-    /// long again.
-    pub fn for_a_first_look(&self) -> Option<Instant> {
+    /// Until when something may be looked for, and until when what was found may be named, if there is to be time to find
+    /// schedules and to prove something as well: a third of what is left for each.
+    pub fn shares(&self) -> Option<[Instant; 2]> {
         let now = Instant::now();
-        self.deadline.map(|deadline| now + deadline.saturating_duration_since(now) / 2)
+        let third = self.deadline?.saturating_duration_since(now) / 3;
+        Some([now + third, now + 2 * third])
     }
 }
 
@@ -101,5 +102,47 @@ impl<P: Progress + Send + ?Sized> Progress for Arc<P> {
     }
     fn cancelled(&self) -> bool {
         (**self).cancelled()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::Quiet;
+
+    struct Cancelled;
+
+    impl Progress for Cancelled {
+        fn phase(&self, _: &str, _: u64) {}
+        fn advance(&self, _: u64) {}
+        fn cancelled(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_a_step_that_does_not_look_at_the_time() {
+        let long = || std::thread::sleep(Duration::from_secs(60));
+        let started = Instant::now();
+        assert_eq!(wait_for(&Cancelled, None, long), None);
+        assert_eq!(wait_for(&Quiet, Some(Instant::now()), long), None);
+        assert!(started.elapsed() < Duration::from_secs(20));
+        assert_eq!(wait_for(&Quiet, None, || 7), Some(7));
+    }
+
+    #[test]
+    fn a_panic_comes_to_whoever_waits() {
+        let waiting = std::panic::catch_unwind(|| wait_for(&Quiet, None, || panic!("as an engine may")));
+        assert!(waiting.is_err());
+    }
+
+    #[test]
+    fn after_its_time_work_has_a_moment_for_proofs_and_no_more() {
+        let time = Time::new(&Cancelled, None);
+        assert!(time.is_up() && !time.is_over());
+        std::thread::sleep(GRACE + Duration::from_millis(50));
+        assert!(time.is_up() && time.is_over());
+        assert!(!Time::new(&Quiet, None).is_up());
+        assert!(Time::new(&Quiet, Some(Instant::now())).is_up());
     }
 }

@@ -48,3 +48,28 @@ impl Drop for End<'_> {
         self.watch.unpark();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analyse::Done;
+    use crate::analysis::{Options, Quiet};
+    use crate::time::Time;
+    use snag_trace::{Cells, Trace};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::mpsc;
+
+    #[test]
+    fn work_that_panics_leaves_nobody_watching() {
+        let (ended, end) = mpsc::channel();
+        std::thread::spawn(move || {
+            let (trace, options) = (Trace::default(), Options::default());
+            let (cells, time) = (Cells::of(&trace), Time::new(&Quiet, None));
+            let work = Work::new(&trace, &cells, &options, &time, Done::default());
+            let (stop, done) = (AtomicBool::new(false), AtomicUsize::new(0));
+            let watched = catch_unwind(AssertUnwindSafe(|| work.watched(&stop, &done, || panic!("as a worker may"))));
+            ended.send(watched.is_err())
+        });
+        assert_eq!(end.recv_timeout(Duration::from_secs(20)), Ok(true), "it waits for ever");
+    }
+}
