@@ -9,10 +9,10 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 /// So long after its time was up, work may prove what it has found.
-const GRACE: Duration = Duration::from_millis(400);
+const GRACE: Duration = Duration::from_millis(300);
 
 /// So long after its time was up, nobody waits for it any more.
-const PATIENCE: Duration = Duration::from_millis(700);
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// How often somebody who waits looks at the time.
 const GLANCE: Duration = Duration::from_millis(10);

@@ -155,7 +155,7 @@ fn one(
     }
     let found_any = !analysis.races.is_empty() || !analysis.deadlocks.is_empty() || !analysis.candidates.is_empty();
     // Names and stacks are for findings.
-    let recording = if found_any { Recording::read(path, Arc::make_mut(&mut trace)) } else { None };
+    let recording = if found_any { Recording::read_shared(path, &mut trace) } else { None };
     let background = recording.as_ref().map(|recording| recording as &dyn Background);
     // In the part that was lost there may be more.
     analysis.engines.iter_mut().for_each(|engine| engine.complete &= whole);
