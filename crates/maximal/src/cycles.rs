@@ -16,6 +16,9 @@ use std::collections::{HashMap, HashSet};
 /// So many earliest acquires make a task.
 const TASK: usize = 16;
 
+/// After so many steps somebody is asked whether to stop.
+const STEPS: usize = 1024;
+
 /// An acquire that may be part of a deadlock.
 struct Acquire {
     event: EventId,
@@ -80,13 +83,13 @@ impl<'i, 't> Cycles<'i, 't> {
     }
 
     /// Visits the sets of acquires of a task, looking at no more than `most_steps` acquires for each earliest one. For how many
-    /// of its acquires not all sets were visited: there were too many, or the visitor had enough.
-    pub fn visit(&self, task: usize, most_steps: usize, visit: &mut Visit) -> usize {
+    /// of its acquires not all sets were visited: there were too many, the visitor had enough, or `stop` said so.
+    pub fn visit(&self, task: usize, most_steps: usize, stop: &dyn Fn() -> bool, visit: &mut Visit) -> usize {
         let (first, count) = (task * TASK, self.size(task));
         let mut cut_short = 0;
         for number in 0..count {
             let path = vec![(first + number) as u32];
-            let mut walk = Walk { cycles: self, path, steps: 0, most_steps, enough: false };
+            let mut walk = Walk { cycles: self, path, steps: 0, most_steps, stop, enough: false };
             walk.extend(visit);
             if walk.enough {
                 return cut_short + count - number;
@@ -118,16 +121,17 @@ impl<'i, 't> Cycles<'i, 't> {
 }
 
 /// Follows the cycles from one acquire.
-struct Walk<'c, 'i, 't> {
+struct Walk<'c, 'i, 't, 's> {
     cycles: &'c Cycles<'i, 't>,
     path: Vec<u32>,
     steps: usize,
     most_steps: usize,
-    /// The visitor had enough.
+    stop: &'s dyn Fn() -> bool,
+    /// The visitor had enough, or there is no time.
     enough: bool,
 }
 
-impl Walk<'_, '_, '_> {
+impl Walk<'_, '_, '_, '_> {
     fn extend(&mut self, visit: &mut Visit) {
         let cycles = self.cycles;
         let last = cycles.get(self.path[self.path.len() - 1]);
@@ -141,6 +145,7 @@ impl Walk<'_, '_, '_> {
                 }
                 for &next in self.open(last, *thread, list) {
                     self.steps += 1;
+                    self.enough |= self.steps.is_multiple_of(STEPS) && (self.stop)();
                     if self.enough || self.steps > self.most_steps {
                         return;
                     }

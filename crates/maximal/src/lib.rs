@@ -34,6 +34,7 @@ mod solver;
 mod tally;
 mod threads;
 mod timeline;
+mod windows;
 #[cfg(feature = "z3")]
 pub mod z3;
 
@@ -46,3 +47,4 @@ pub use recipe::{Asker, Recipe};
 pub use search::Effort;
 pub use snag_orders::Missing;
 pub use solver::Stop;
+pub use windows::Windows;

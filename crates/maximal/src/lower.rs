@@ -55,6 +55,11 @@ impl<'t> Lowered<'t> {
         self.own.as_ref().map_or(self.cells, |own| &own.cells)
     }
 
+    /// How many events the original has.
+    pub fn original_len(&self) -> usize {
+        self.trace.len()
+    }
+
     /// The number here of an event of the original.
     pub fn event(&self, original: EventId) -> EventId {
         self.own.as_ref().map_or(original, |own| own.lowered[original.index()])

@@ -9,6 +9,7 @@ use crate::contended::contended;
 use crate::guards::{GuardId, Guards};
 use crate::index::Index;
 use crate::sections::HeldId;
+use crate::windows::Windows;
 use snag_schedule::Level;
 use snag_trace::{EventId, LocId, Op};
 use std::collections::HashMap;
@@ -73,13 +74,19 @@ impl Task {
     pub fn is_about_events(&self) -> bool {
         self.locations.0 == LocId::NONE
     }
+
+    /// The locations as numbers, which are the same in every trace with these tables; nothing if each pair of events is a
+    /// finding of its own.
+    pub fn key(&self) -> Option<(u64, u64)> {
+        (!self.is_about_events()).then_some((self.locations.0.0 as u64, self.locations.1.0 as u64))
+    }
 }
 
 /// All pairs of a trace that may be races.
 pub struct Pairs<'i, 't> {
     index: &'i Index<'t>,
-    /// Only pairs inside windows of so many events.
-    window: Option<usize>,
+    /// Only pairs inside these windows.
+    windows: Option<Windows>,
     groups: Vec<Group>,
     /// One per pair of locations, in the order of their first events.
     pub tasks: Vec<Task>,
@@ -88,7 +95,7 @@ pub struct Pairs<'i, 't> {
 impl<'i, 't> Pairs<'i, 't> {
     /// Groups the accesses of a trace. Those of cells where the must order leaves nothing open are left out: the cells that
     /// only one thread touches, or that nobody changes, or that threads hand to each other.
-    pub fn of(index: &'i Index<'t>, window: Option<usize>) -> Pairs<'i, 't> {
+    pub fn of(index: &'i Index<'t>, windows: Option<Windows>) -> Pairs<'i, 't> {
         let guards = Guards::of(index);
         let groups = groups(index, &guards);
         let mut tasks: HashMap<(LocId, LocId), Task> = HashMap::new();
@@ -107,7 +114,7 @@ impl<'i, 't> Pairs<'i, 't> {
         }
         let mut tasks: Vec<Task> = tasks.into_values().collect();
         tasks.sort_unstable_by_key(|task| (task.earliest, task.locations));
-        Pairs { index, window, groups, tasks }
+        Pairs { index, windows, groups, tasks }
     }
 
     /// The pairs of a task that are not ordered, nearest first: of every access the nearest one, then of every access the
@@ -144,17 +151,9 @@ impl<'i, 't> Pairs<'i, 't> {
         })
     }
 
-    /// Two accesses at the locations of a task, which need not be a pair of it.
-    pub fn sample(&self, task: &Task) -> (EventId, EventId) {
-        let (a, b) = task.groups[0];
-        (self.groups[a as usize].events[0], self.groups[b as usize].events[0])
-    }
-
     /// Where the window of an event begins and ends, if there are windows.
     pub fn window_of(&self, event: EventId) -> Option<(EventId, EventId)> {
-        let size = self.window?;
-        let start = event.index() / size * size;
-        Some((EventId::new(start), EventId::new(start.saturating_add(size).min(self.index.trace.len()))))
+        self.windows.as_ref().map(|windows| windows.of(event))
     }
 
     /// Accesses that share several cells are a pair only at the first of them.

@@ -121,7 +121,7 @@ fn deadlocks_equal_the_oracle(trace: &Trace) -> Result<(), String> {
         let mut found = BTreeSet::new();
         let mut problem = None;
         let complete = (0..cycles.tasks()).all(|task| {
-            cycles.visit(task, usize::MAX, &mut |set| {
+            cycles.visit(task, usize::MAX, &|| false, &mut |set| {
                 let answer = queries.ask(set).0;
                 let set: Vec<EventId> = set.iter().filter_map(|&event| lowered.original(event)).collect();
                 match answer {

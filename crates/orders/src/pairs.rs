@@ -116,6 +116,8 @@ pub(crate) struct Logged<'t, M> {
     found: Found,
     /// First cell of the current event.
     start: usize,
+    /// Of each cell how many accesses that begin there are still to come; nothing if each access is to one cell.
+    to_begin: Vec<u32>,
     /// Cells get their log when they first race, from the events before.
     on_the_way: bool,
     /// Events that may still be looked at for that; when they are used up, a second pass is cheaper.
@@ -126,18 +128,52 @@ pub(crate) struct Logged<'t, M> {
 struct OfSlot {
     slot: Slot,
     latest: Time,
+    /// Of accesses of which this cell is the first one. A pair that shares several cells is counted on the first of them,
+    /// which is the first cell of one of the two.
+    starting: Accessed,
+    /// Of the others.
+    covering: Accessed,
+}
+
+/// Accesses to one cell.
+#[derive(Default)]
+struct Accessed {
     groups: Vec<Group>,
     /// Accesses without a location, each a place of its own.
-    lone: Vec<(Time, Kind, bool)>,
+    lone: Vec<(Time, Kind)>,
+}
+
+impl Accessed {
+    /// Those since a time that conflict with an operation, with how many pairs of events they make.
+    fn racing(&self, kind: Kind, since: Time, all_pairs: bool, racing: &mut Vec<(EventId, u64)>) {
+        for group in self.groups.iter().filter(|g| g.kind.op().conflicts(kind.op())) {
+            let from = group.times.partition_point(|&t| t <= since);
+            let times = &group.times[from..];
+            if all_pairs {
+                racing.extend(times.iter().map(|t| (EventId(t - 1), 1)));
+            } else if let Some(last) = times.last() {
+                racing.push((EventId(last - 1), times.len() as u64));
+            }
+        }
+        let recent = self.lone.iter().rev().take_while(|l| l.0 > since);
+        racing.extend(recent.filter(|l| l.1.op().conflicts(kind.op())).map(|l| (EventId(l.0 - 1), 1)));
+    }
+
+    fn add(&mut self, location: LocId, kind: Kind, time: Time) {
+        if location == LocId::NONE {
+            return self.lone.push((time, kind));
+        }
+        match self.groups.iter_mut().find(|g| g.location == location && g.kind == kind) {
+            Some(group) => group.times.push(time),
+            None => self.groups.push(Group { location, kind, times: vec![time] }),
+        }
+    }
 }
 
 /// Accesses of one kind from one location.
 struct Group {
     location: LocId,
     kind: Kind,
-    /// Whether this cell is the first one of the access. A pair that shares several cells is
-    /// counted on the first of them, which is the first cell of one of the two.
-    starts: bool,
     /// Ascending.
     times: Vec<Time>,
 }
@@ -164,6 +200,7 @@ impl<'t, M: Memory> Logged<'t, M> {
             racing: Vec::new(),
             found,
             start: 0,
+            to_begin: to_begin(trace, cells),
             on_the_way: false,
             patience: 0,
         }
@@ -232,24 +269,22 @@ impl<'t, M: Memory> Logged<'t, M> {
             if of.slot == slot || of.latest <= since {
                 continue;
             }
-            for group in of.groups.iter().filter(|g| (starts || g.starts) && g.kind.op().conflicts(kind.op())) {
-                let from = group.times.partition_point(|&t| t <= since);
-                let times = &group.times[from..];
-                if self.limits.all_pairs {
-                    racing.extend(times.iter().map(|t| (EventId(t - 1), 1)));
-                } else if let Some(last) = times.last() {
-                    racing.push((EventId(last - 1), times.len() as u64));
-                }
+            of.starting.racing(kind, since, self.limits.all_pairs, &mut racing);
+            if starts {
+                of.covering.racing(kind, since, self.limits.all_pairs, &mut racing);
             }
-            let recent = of.lone.iter().rev().take_while(|l| l.0 > since);
-            let lone = recent.filter(|l| (starts || l.2) && l.1.op().conflicts(kind.op()));
-            racing.extend(lone.map(|l| (EventId(l.0 - 1), 1)));
         }
         racing.sort_unstable();
         for (first, count) in racing.drain(..) {
             self.add(first, event, count);
         }
         self.racing = racing;
+        match self.to_begin.get_mut(cell) {
+            Some(count) if starts => *count -= 1,
+            // Nobody is going to look for accesses that only cover this cell.
+            Some(0) => return,
+            _ => {}
+        }
         self.keep(log as usize, slot, time, kind, starts);
     }
 
@@ -272,21 +307,31 @@ impl<'t, M: Memory> Logged<'t, M> {
     fn keep(&mut self, log: usize, slot: Slot, time: Time, kind: Kind, starts: bool) {
         let log = &mut self.logs[log];
         let at = log.iter().position(|of| of.slot == slot).unwrap_or_else(|| {
-            log.push(OfSlot { slot, latest: 0, groups: Vec::new(), lone: Vec::new() });
+            log.push(OfSlot { slot, latest: 0, starting: Accessed::default(), covering: Accessed::default() });
             log.len() - 1
         });
         let of = &mut log[at];
         of.latest = time;
         let location = self.trace.events.location(time as usize - 1);
-        if location == LocId::NONE {
-            return of.lone.push((time, kind, starts));
-        }
-        let same = |g: &&mut Group| g.location == location && g.kind == kind && g.starts == starts;
-        match of.groups.iter_mut().find(same) {
-            Some(group) => group.times.push(time),
-            None => of.groups.push(Group { location, kind, starts, times: vec![time] }),
+        let accessed = if starts { &mut of.starting } else { &mut of.covering };
+        accessed.add(location, kind, time);
+    }
+}
+
+/// Of each cell how many accesses begin there; nothing if each access is to one cell.
+fn to_begin(trace: &Trace, cells: &Cells) -> Vec<u32> {
+    if cells.are_variables() {
+        return Vec::new();
+    }
+    let mut count = vec![0; cells.count()];
+    for (number, (&op, &target)) in trace.events.ops().iter().zip(trace.events.targets()).enumerate() {
+        if Kind::of(op).is_some()
+            && let Some(first) = cells.of_event(number, target).next()
+        {
+            count[first] += 1;
         }
     }
+    count
 }
 
 impl<M: Memory> Memory for Logged<'_, M> {

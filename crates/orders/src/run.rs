@@ -210,7 +210,7 @@ pub fn pairs(
 
 /// Finds the racing events and names their pairs: in one pass where memory is
 /// simple and few cells race, else as [`warnings`] and [`pairs`] do. What was found
-/// until `tick` says stop is named all the same.
+/// until `tick` says stop is named all the same, unless `name` says stop, too.
 pub fn find(
     trace: &Trace,
     cells: &Cells,
@@ -218,6 +218,7 @@ pub fn find(
     window: Option<usize>,
     limits: Limits,
     tick: &mut dyn FnMut(usize) -> bool,
+    name: &mut dyn FnMut(usize) -> bool,
 ) -> (Warnings, Found) {
     let n = cells.count();
     let once = match order {
@@ -228,7 +229,7 @@ pub fn find(
     match once {
         Ok(both) => both,
         Err(warnings) => {
-            let found = pairs(trace, cells, order, &warnings, window, limits, &mut |_| true);
+            let found = pairs(trace, cells, order, &warnings, window, limits, name);
             (warnings, found)
         }
     }
@@ -325,6 +326,9 @@ struct Pass<'t, M> {
 /// Between two looks at the clock rows in use, and two reports of progress.
 const STRIDE: usize = 4096;
 
+/// The same if events touch many cells each: after so many cells.
+const MOST_TOUCHED: usize = 1 << 17;
+
 impl<'t, M: Memory> Pass<'t, M> {
     fn new(trace: &'t Trace, cells: &'t Cells, memory: M, window: Option<usize>) -> Self {
         let clocks = Clocks::new(trace.tables.thread_count());
@@ -356,7 +360,7 @@ impl<'t, M: Memory> Pass<'t, M> {
             if simple {
                 self.simple_stretch(from, to, &mut found)
             } else {
-                self.stretch(from, to, &mut found)
+                to = self.stretch(from, to, &mut found);
             }
             if self.clocks.wants_collection() {
                 let (sync, memory) = (&self.sync, &self.memory);
@@ -420,13 +424,22 @@ impl<'t, M: Memory> Pass<'t, M> {
         }
     }
 
-    fn stretch(&mut self, from: usize, to: usize, found: &mut Warnings) {
+    /// How far it came: not to the end if its events touch very many cells.
+    fn stretch(&mut self, from: usize, to: usize, found: &mut Warnings) -> usize {
+        let mut touched = 0;
         for number in from..to {
             let slot = self.clocks.slot(self.trace.events.threads()[number]);
             if self.any_event(slot, number, found) {
                 found.events.push(EventId(number as u32));
             }
+            if self.trace.events.ops()[number].touches_memory() {
+                touched += self.cells.of_event(number, self.trace.events.targets()[number]).len();
+                if touched > MOST_TOUCHED {
+                    return number + 1;
+                }
+            }
         }
+        to
     }
 
     /// An event with everything that may come with it.

@@ -78,7 +78,7 @@ fn named_pairs(trace: &Trace) -> Result<(), String> {
         }
         equal(&format!("{order:?} pairs"), &as_set(&all_pairs(trace, &cells, order)), reference)?;
         let limits = Limits { all_pairs: true, ..Limits::default() };
-        let (once, named) = find(trace, &cells, order, None, limits, &mut |_| true);
+        let (once, named) = find(trace, &cells, order, None, limits, &mut |_| true, &mut |_| true);
         equal(&format!("{order:?} warnings at once"), once.events.into_iter().collect(), second_events(reference))?;
         equal(&format!("{order:?} pairs at once"), &as_set(&named), reference)?;
     }
@@ -100,7 +100,7 @@ fn counted_locations(trace: &Trace) -> Result<(), String> {
         let found = pairs(trace, &cells, order, &found, None, Limits::default(), &mut |_| true);
         let counts = |found: &Found| found.pairs.iter().map(|p| (Found::key(trace, p), p.count)).collect();
         equal(&format!("{order:?} locations"), &counts(&found), &expected)?;
-        let (_, found) = find(trace, &cells, order, None, Limits::default(), &mut |_| true);
+        let (_, found) = find(trace, &cells, order, None, Limits::default(), &mut |_| true, &mut |_| true);
         equal(&format!("{order:?} locations at once"), counts(&found), expected)?;
     }
     Ok(())

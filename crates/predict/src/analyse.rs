@@ -5,68 +5,84 @@
 //! which has the last word. What it refuses, or what there was no time for, is
 //! at most a candidate.
 
-use crate::analysis::{Analysis, Candidate, Engine, EngineReport, Options, Progress, Race, Subject};
-use crate::condense::condensed_first;
+use crate::analysis::{Analysis, Candidate, Engine, EngineReport, NOT_CHECKED, Options, Progress, Race, Subject};
+use crate::condense::{Whole, condensed, run_condensed};
 use crate::held::held_locks;
 use crate::memory::peak_memory;
+use crate::so_far::SoFar;
+use crate::time::Time;
+use crate::watch::on_all_cores;
 use snag_orders::{Found, Limits, LocationPair, Order, Variant, Warnings};
 use snag_schedule::{Checker, Level, Schedule, Series};
+use snag_trace::condense::Condensed;
 use snag_trace::{Cells, EventId, Op, Trace};
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
-
-/// After the budget is used up or the user interrupts, what was found may still be proved for this long.
-pub(crate) const GRACE: Duration = Duration::from_secs(2);
+use std::time::Instant;
 
 /// What is said of findings beyond `--max-races`.
 pub(crate) const TOO_MANY: &str = "beyond --max-races";
 
 /// Runs the engines over a trace and proves what they find.
 pub fn analyse(trace: &Trace, options: &Options, progress: &dyn Progress) -> Analysis {
-    let deadline = options.budget.map(|budget| Instant::now() + budget);
-    if let Some(analysis) = condensed_first(trace, options, progress, deadline) {
-        return analysis;
-    }
+    let so_far = SoFar::default();
+    analyse_into(trace, options, progress, &so_far);
+    so_far.take(&options.engines)
+}
+
+/// The same, with what each engine has found in `so_far` as soon as it is done.
+pub fn analyse_into(trace: &Trace, options: &Options, progress: &dyn Progress, so_far: &SoFar) {
+    let time = Time::new(progress, options.budget.map(|budget| Instant::now() + budget));
     if !options.ignore_missing || !trace.events.ops().contains(&Op::MethodBegin) {
-        return analyse_until(trace, options, progress, deadline);
+        return run(trace, options, &time, &|part| so_far.add(part));
     }
     let part = |about_missing: bool| {
         let engines = options.engines.iter().copied().filter(|engine| engine.is_about_missing() == about_missing);
         Options { engines: engines.collect(), ..options.clone() }
     };
-    let with = analyse_until(trace, &part(true), progress, deadline);
     // To show what a relation reports, CP and WCP look at all their pairs, as in the papers.
     let others = Options { all: true, ..part(false) };
-    let without = analyse_until(&trace.without_missing(), &others, progress, deadline);
-    with.with_ignoring(without, &options.engines)
+    run(&trace.without_missing(), &others, &time, &|part| so_far.add_ignoring(part));
+    run(trace, &part(true), &time, &|part| so_far.add(part));
 }
 
-/// The same up to some time, with the trace as it is.
-pub(crate) fn analyse_until(
-    trace: &Trace,
-    options: &Options,
-    progress: &dyn Progress,
-    deadline: Option<Instant>,
-) -> Analysis {
-    let cells = Cells::of(trace);
-    let mut work =
-        Work { trace, cells: &cells, options, progress, deadline, checker: None, analysis: Analysis::default() };
-    let mut engines: Vec<Engine> = Vec::new();
-    for &engine in &options.engines {
-        // What is cheap first; then all that is left.
-        let parts: &[Engine] = if engine == Engine::Auto { &[Engine::Shb, Engine::Auto] } else { &[engine] };
-        for part in parts {
-            if !engines.contains(part) {
-                engines.push(*part);
-            }
+/// What takes one look at each event comes first: what it finds is safe before anything dear is prepared. The others look at
+/// the trace as it is, or at what is left of it if that is much less.
+fn run(trace: &Trace, options: &Options, time: &Time, publish: &dyn Fn(Analysis)) {
+    let (quick, others): (Vec<Engine>, Vec<Engine>) =
+        in_parts(&options.engines).into_iter().partition(|engine| engine.is_quick());
+    let whole = Whole::new(trace);
+    let mut done = Done::default();
+    if !quick.is_empty() {
+        let mut work = Work::new(trace, whole.cells(), options, time, Done::default());
+        work.run(&quick, publish);
+        done = work.done;
+    }
+    if others.is_empty() {
+        return;
+    }
+    match condensed(trace, options, time) {
+        Some(condensed) => {
+            let done = done.in_condensed(&condensed);
+            run_condensed(&condensed, options, &others, time, done, &|mut part| {
+                whole.restore(&condensed, options, time, &mut part);
+                publish(part);
+            });
         }
+        None => Work::new(trace, whole.cells(), options, time, done).run(&others, publish),
     }
-    for engine in engines {
-        work.engine(engine);
+}
+
+/// The engines with `auto` as what it consists of, each one once.
+pub(crate) fn in_parts(asked: &[Engine]) -> Vec<Engine> {
+    let mut engines: Vec<Engine> = Vec::new();
+    for engine in asked {
+        // What is quick first; then all that is left.
+        let parts = if *engine == Engine::Auto { &[Engine::Shb, Engine::Auto] } else { std::slice::from_ref(engine) };
+        engines.extend(parts.iter().filter(|part| !engines.contains(part)).copied().collect::<Vec<_>>());
     }
-    work.analysis
+    engines
 }
 
 /// One analysis on its way.
@@ -74,11 +90,31 @@ pub(crate) struct Work<'a> {
     pub trace: &'a Trace,
     pub cells: &'a Cells,
     pub options: &'a Options,
+    pub time: &'a Time<'a>,
     pub progress: &'a dyn Progress,
-    pub deadline: Option<Instant>,
     /// Made when the first proof is needed, and for which events.
     checker: Option<(EventId, Checker<'a>)>,
+    /// What the current engine has found.
     pub analysis: Analysis,
+    pub done: Done,
+}
+
+/// What engines before the current one have done.
+#[derive(Clone, Default)]
+pub(crate) struct Done {
+    pub engines: Vec<Engine>,
+    /// Who has proved which pairs.
+    pub proved: Vec<(Engine, EventId, EventId)>,
+}
+
+impl Done {
+    /// The same by the numbers that events have in a condensed trace: what can race is left in it.
+    fn in_condensed(self, condensed: &Condensed) -> Done {
+        let here = |event: EventId| condensed.here(event);
+        let pairs = self.proved.into_iter();
+        let proved = pairs.filter_map(|(engine, first, second)| Some((engine, here(first)?, here(second)?)));
+        Done { engines: self.engines, proved: proved.collect() }
+    }
 }
 
 /// A pair on its way to become a finding.
@@ -103,6 +139,30 @@ impl Claim {
 }
 
 impl<'a> Work<'a> {
+    pub fn new(trace: &'a Trace, cells: &'a Cells, options: &'a Options, time: &'a Time<'a>, done: Done) -> Work<'a> {
+        Work {
+            trace,
+            cells,
+            options,
+            time,
+            progress: time.progress,
+            checker: None,
+            analysis: Analysis::default(),
+            done,
+        }
+    }
+
+    /// Runs engines one after the other and hands on what each has found.
+    pub fn run(&mut self, engines: &[Engine], publish: &dyn Fn(Analysis)) {
+        for &engine in engines {
+            self.engine(engine);
+            let part = std::mem::take(&mut self.analysis);
+            self.done.engines.extend(part.engines.iter().map(|report| report.engine));
+            self.done.proved.extend(part.races.iter().map(|race| (race.engine, race.first, race.second)));
+            publish(part);
+        }
+    }
+
     fn engine(&mut self, engine: Engine) {
         let started = Instant::now();
         let order = match engine {
@@ -120,7 +180,7 @@ impl<'a> Work<'a> {
             Engine::HbVc | Engine::ShbVc => Variant::Vectors,
             _ => Variant::Epochs,
         };
-        let (warnings, mut found) = self.find(engine, order, variant, self.deadline);
+        let (warnings, mut found) = self.find(engine, order, variant);
         let first_pass = started.elapsed();
         let location_pairs = self.location_pairs(&found);
         let mut complete = found.complete;
@@ -163,7 +223,7 @@ impl<'a> Work<'a> {
 
     /// What SHB has left open, by the maximal engine; and what that has, by Recipe.
     fn rest(&mut self) {
-        let has_run = |work: &Work, engine: Engine| work.analysis.engines.iter().any(|report| report.engine == engine);
+        let has_run = |work: &Work, engine: Engine| work.done.engines.contains(&engine);
         if has_run(self, Engine::Recipe) {
             return;
         }
@@ -175,24 +235,26 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// The warnings and pairs of an order. Naming what was found takes no longer
-    /// than finding it and is not cut short.
-    fn find(&self, engine: Engine, order: Order, variant: Variant, deadline: Option<Instant>) -> (Warnings, Found) {
+    /// The warnings and pairs of an order.
+    fn find(&self, engine: Engine, order: Order, variant: Variant) -> (Warnings, Found) {
         let limits = Limits { all_pairs: self.options.all_pairs, ..Limits::default() };
         let window = self.options.window;
-        let late = late(self.progress, deadline);
+        let shares = self.time.shares();
+        let used_up = |share: usize| shares.is_some_and(|shares| Instant::now() >= shares[share]);
         let mut stopped = false;
         let mut tick = |done: usize| {
             self.progress.advance(done as u64);
-            stopped |= late();
+            stopped |= self.time.is_up() || used_up(0);
             !stopped
         };
+        // In what is left of the time after an interrupt, what was found is named, too.
+        let mut name = |_: usize| !self.time.is_over() && !used_up(1);
         self.progress.phase(&format!("{}: looking for races", engine.name()), self.trace.len() as u64);
         match variant {
-            Variant::Epochs => snag_orders::find(self.trace, self.cells, order, window, limits, &mut tick),
+            Variant::Epochs => snag_orders::find(self.trace, self.cells, order, window, limits, &mut tick, &mut name),
             Variant::Vectors => {
                 let warnings = snag_orders::warnings(self.trace, self.cells, order, variant, window, &mut tick);
-                let found = snag_orders::pairs(self.trace, self.cells, order, &warnings, window, limits, &mut |_| true);
+                let found = snag_orders::pairs(self.trace, self.cells, order, &warnings, window, limits, &mut name);
                 (warnings, found)
             }
         }
@@ -202,7 +264,7 @@ impl<'a> Work<'a> {
         self.progress.phase(&format!("{}: finding schedules", engine.name()), self.trace.len() as u64);
         snag_orders::take_schedules(self.trace, self.cells, found, &mut |done| {
             self.progress.advance(done as u64);
-            true
+            !self.time.is_over()
         });
     }
 
@@ -229,11 +291,10 @@ impl<'a> Work<'a> {
             true => (pair.first.0 as u64, pair.second.0 as u64),
             false => Found::key(self.trace, pair),
         };
-        // Not cut short by the budget: it is about what was found within it.
-        let (_, mut provable) = self.find(engine, Order::Shb, Variant::Epochs, None);
+        let (_, mut provable) = self.find(engine, Order::Shb, Variant::Epochs);
         let reason = match provable.complete {
             true => otherwise,
-            false => "not checked in time",
+            false => NOT_CHECKED,
         };
         let wanted: HashSet<_> = found.pairs.iter().map(key).collect();
         provable.pairs.retain(|pair| wanted.contains(&key(pair)));
@@ -258,11 +319,8 @@ impl<'a> Work<'a> {
             Some((known, checker)) if *known >= end => &*checker,
             other => &other.insert((end, Checker::up_to(trace, cells, end))).1,
         };
-        let (progress, deadline) = (self.progress, self.deadline);
+        let (progress, time) = (self.progress, self.time);
         progress.phase(&format!("{}: proving", engine.name()), claims.len() as u64);
-        let late = late(progress, deadline);
-        let last_moment = Instant::now() + GRACE;
-        let stop = || late() && Instant::now() > last_moment;
         let verdicts: Vec<Mutex<Option<Result<(), String>>>> = claims.iter().map(|_| Mutex::new(None)).collect();
         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let mut in_order: Vec<usize> = (0..claims.len()).collect();
@@ -270,7 +328,7 @@ impl<'a> Work<'a> {
         let worker = || {
             let mut series = checker.series(level);
             while let Some(&index) = in_order.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if stop() {
+                if time.is_over() {
                     break;
                 }
                 let verdict = judge(&mut series, &claims[index]);
@@ -278,12 +336,7 @@ impl<'a> Work<'a> {
                 progress.advance(done.fetch_add(1, Ordering::Relaxed) as u64 + 1);
             }
         };
-        std::thread::scope(|scope| {
-            for _ in 1..self.options.jobs.min(claims.len()) {
-                scope.spawn(worker);
-            }
-            worker();
-        });
+        on_all_cores(self.options.jobs, claims.len(), worker);
         let verdicts: Vec<_> = verdicts.into_iter().map(|v| v.into_inner().expect("no judge panics")).collect();
         let complete = verdicts.iter().all(Option::is_some);
         self.file(engine, level, claims, verdicts);
@@ -325,8 +378,8 @@ impl<'a> Work<'a> {
                 }
                 (Some(Err(reason)), _) => reason,
                 _ => {
-                    self.analysis.leave(engine, Subject::LocationPair, "not checked in time", 1);
-                    "not checked in time".to_owned()
+                    self.analysis.leave(engine, Subject::LocationPair, NOT_CHECKED, 1);
+                    NOT_CHECKED.to_owned()
                 }
             };
             if self.options.candidates {
@@ -373,13 +426,8 @@ impl<'a> Work<'a> {
     }
 
     pub fn out_of_time(&self) -> bool {
-        late(self.progress, self.deadline)()
+        self.time.is_up()
     }
-}
-
-/// Whether the budget is used up or the user wants to stop.
-pub(crate) fn late(progress: &dyn Progress, deadline: Option<Instant>) -> impl Fn() -> bool + Sync + Copy + '_ {
-    move || progress.cancelled() || deadline.is_some_and(|deadline| Instant::now() >= deadline)
 }
 
 fn judge(series: &mut Series, claim: &Claim) -> Result<(), String> {

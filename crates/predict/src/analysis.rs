@@ -90,6 +90,19 @@ impl Engine {
         matches!(self, Engine::Sb | Engine::Rdit)
     }
 
+    /// Whose reports it leaves, in this order.
+    fn parts(&self) -> &[Engine] {
+        match self {
+            Engine::Auto => &[Engine::Shb, Engine::Mc, Engine::Recipe],
+            engine => std::slice::from_ref(engine),
+        }
+    }
+
+    /// Whether it takes one quick look at each event, and prepares nothing for it.
+    pub(crate) fn is_quick(self) -> bool {
+        matches!(self, Engine::Hb | Engine::HbVc | Engine::Fhb | Engine::Shb | Engine::ShbVc | Engine::Lockset)
+    }
+
     /// The highest level at which this engine proves races.
     pub fn level(self) -> Level {
         Level::Writer
@@ -314,6 +327,8 @@ pub struct Left {
 pub enum Subject {
     /// Events that were not looked at.
     Event,
+    /// Bytes of the file that were not read.
+    Byte,
     /// Two locations that may race.
     LocationPair,
     /// Acquires that may wait for each other.
@@ -327,6 +342,7 @@ impl Subject {
     pub fn noun(self) -> &'static str {
         match self {
             Subject::Event => "event",
+            Subject::Byte => "byte",
             Subject::LocationPair => "pair of locations",
             Subject::Cycle => "cycle of locks",
             Subject::Acquire => "nested acquire",
@@ -337,6 +353,7 @@ impl Subject {
     pub fn nouns(self) -> &'static str {
         match self {
             Subject::Event => "events",
+            Subject::Byte => "bytes",
             Subject::LocationPair => "pairs of locations",
             Subject::Cycle => "cycles of locks",
             Subject::Acquire => "nested acquires",
@@ -352,6 +369,9 @@ pub struct Reduction {
     /// How often the fixpoint of CP was swept.
     pub sweeps: Option<u32>,
 }
+
+/// What is said of a witness for which there was no time.
+pub(crate) const NOT_CHECKED: &str = "not checked in time";
 
 /// Everything that was found in one trace.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -407,9 +427,21 @@ impl Analysis {
         self.ignoring_missing.contains(&engine)
     }
 
-    /// What an analysis of the same trace as if no method were missing has found.
-    fn add_ignoring(&mut self, mut other: Analysis) {
-        self.ignoring_missing.extend(other.engines.iter().map(|report| report.engine));
+    /// The same if there was no time to prove anything with the whole trace in view: what was found is counted.
+    pub fn none_proved(mut self) -> Analysis {
+        let races: Vec<Engine> = self.races.drain(..).map(|race| race.engine).collect();
+        let deadlocks: Vec<Engine> = self.deadlocks.drain(..).map(|deadlock| deadlock.engine).collect();
+        self.candidates.clear();
+        races.iter().for_each(|&engine| self.leave(engine, Subject::LocationPair, NOT_CHECKED, 1));
+        deadlocks.iter().for_each(|&engine| self.leave(engine, Subject::Cycle, NOT_CHECKED, 1));
+        let open = |engine: Engine| races.contains(&engine) || deadlocks.contains(&engine);
+        self.engines.iter_mut().for_each(|report| report.complete &= !open(report.engine));
+        self
+    }
+
+    /// What another part of the analysis has found.
+    pub(crate) fn add(&mut self, mut other: Analysis) {
+        self.ignoring_missing.append(&mut other.ignoring_missing);
         self.engines.append(&mut other.engines);
         self.races.append(&mut other.races);
         self.deadlocks.append(&mut other.deadlocks);
@@ -417,14 +449,19 @@ impl Analysis {
         self.left.append(&mut other.left);
     }
 
-    /// Two analyses, the second of which ignored missing methods, as one; engines in the given order.
-    pub(crate) fn with_ignoring(mut self, other: Analysis, order: &[Engine]) -> Analysis {
-        self.add_ignoring(other);
+    /// What an analysis of the same trace as if no method were missing has found.
+    pub(crate) fn add_ignoring(&mut self, other: Analysis) {
+        self.ignoring_missing.extend(other.engines.iter().map(|report| report.engine));
+        self.add(other);
+    }
+
+    /// Engines in the order in which they were asked for, whatever the order in which they ran.
+    pub(crate) fn put_in_order(&mut self, asked: &[Engine]) {
+        let order: Vec<Engine> = asked.iter().flat_map(|engine| engine.parts().iter().copied()).collect();
         let place = |engine: Engine| order.iter().position(|&other| other == engine).unwrap_or(order.len());
         self.engines.sort_by_key(|report| place(report.engine));
         self.races.sort_by_key(|race| place(race.engine));
         self.deadlocks.sort_by_key(|deadlock| place(deadlock.engine));
         self.candidates.sort_by_key(|candidate| place(candidate.engine));
-        self
     }
 }

@@ -4,9 +4,10 @@
 //! checker with all memory accesses in it. What SHB has at the same locations is proved by its clocks, which is
 //! cheaper; what neither proves is for the maximal engine to decide, deadlocks as well.
 
-use crate::analyse::{Claim, TOO_MANY, Work, late};
+use crate::analyse::{Claim, TOO_MANY, Work};
 use crate::analysis::{Deadlock, Engine, EngineReport, Searches, Subject};
 use crate::memory::peak_memory;
+use crate::watch::on_all_cores;
 use snag_history::races::{Depth, Races, Settings};
 use snag_history::{Standoff, Strategy};
 use snag_maximal::{Answer, Index, Lowered, Missing, Queries};
@@ -14,6 +15,7 @@ use snag_orders::{Found, LocationPair};
 use snag_schedule::{Checker, Level, Schedule};
 use snag_trace::{EventId, LockId, ThreadId, Trace};
 use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -119,26 +121,23 @@ impl Work<'_> {
     fn refusals(&self, claims: &[Claim], proposed: &[usize], level: Level) -> Vec<(usize, String)> {
         let Some(last) = proposed.iter().map(|&claim| claims[claim].pair.second.0 + 1).max() else { return Vec::new() };
         let checker = Checker::up_to(self.trace, self.cells, EventId(last));
-        let (next, late) = (AtomicUsize::new(0), late(self.progress, self.deadline));
+        let next = AtomicUsize::new(0);
+        let all = Mutex::new(Vec::new());
         let worker = || {
             let mut refused = Vec::new();
             while let Some(&claim) = proposed.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let Claim { pair, proposal: Ok(schedule) } = &claims[claim] else { continue };
-                if late() {
+                if self.time.is_over() {
                     break;
                 }
                 if let Err(violation) = checker.check_race(schedule.iter(self.trace), pair.first, pair.second, level) {
                     refused.push((claim, format!("the schedule found was refused: {violation}")));
                 }
             }
-            refused
+            all.lock().expect("no worker panics").append(&mut refused);
         };
-        std::thread::scope(|scope| {
-            let others: Vec<_> = (1..self.options.jobs.min(proposed.len())).map(|_| scope.spawn(worker)).collect();
-            let mut refused = worker();
-            refused.extend(others.into_iter().flat_map(|other| other.join().expect("no worker panics")));
-            refused
-        })
+        on_all_cores(self.options.jobs, proposed.len(), worker);
+        all.into_inner().expect("no worker panics")
     }
 
     /// Deadlocks that searches met: the way that led there, or else a schedule of the maximal engine. One for each pair

@@ -15,15 +15,19 @@ mod memory;
 pub mod online;
 mod recipe;
 mod settle;
+mod so_far;
+mod time;
 mod watch;
 
-pub use analyse::analyse;
+pub use analyse::{analyse, analyse_into};
 pub use analysis::{
     Analysis, Candidate, Deadlock, Engine, EngineReport, Left, Options, Progress, Quiet, Race, Reduction, Searches,
     Subject,
 };
-pub use condense::{analyse_condensed, can_condense, restore};
+pub use condense::{analyse_condensed_into, can_condense, restore};
 pub use held::held_locks;
 pub use memory::peak_memory;
 pub use recipe::is_symbolic;
 pub use snag_maximal::Backend;
+pub use so_far::SoFar;
+pub use time::wait_for;

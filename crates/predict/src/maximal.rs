@@ -6,7 +6,8 @@
 use crate::analyse::{Claim, TOO_MANY, Work};
 use crate::analysis::{Deadlock, Engine, EngineReport, Subject};
 use crate::memory::peak_memory;
-use snag_maximal::{Answer, Cycles, Index, Limits, Lowered, Missing, Pairs, Queries, Stage, Undecided};
+use crate::watch::on_all_cores;
+use snag_maximal::{Answer, Cycles, Index, Limits, Lowered, Missing, Pairs, Queries, Stage, Undecided, Windows};
 use snag_orders::{Found, LocationPair};
 use snag_schedule::{Checker, Level, Schedule};
 use snag_trace::{EventId, LocId, LockId, Op, Trace};
@@ -79,7 +80,14 @@ impl Work<'_> {
         self.progress.phase(&format!("{}: what must come before what", engine.name()), 0);
         let lowered = Lowered::of(self.trace, self.cells, level);
         let index = Index::until(lowered.trace(), lowered.cells(), level, missing, &|| self.out_of_time());
-        let pairs = Pairs::of(&index, self.options.window);
+        if self.out_of_time() {
+            return self.not_begun(engine, beyond);
+        }
+        let windows = self.options.window.map(|size| Windows::of_original(&lowered, size));
+        let pairs = Pairs::of(&index, windows);
+        if self.out_of_time() {
+            return self.not_begun(engine, beyond);
+        }
         let cycles = Cycles::of(&index);
         let set_up = started.elapsed();
         let checker = Checker::new(self.trace, self.cells);
@@ -175,7 +183,7 @@ impl Work<'_> {
                 done.fetch_add(1, Ordering::Relaxed);
             }
         };
-        self.watched(&stop, &done, || self.on_all_cores(tasks, worker));
+        self.watched(&stop, &done, || on_all_cores(self.options.jobs, tasks, worker));
         work.answers.into_inner().expect("no worker panics")
     }
 }
@@ -261,8 +269,7 @@ impl Asking<'_, '_, '_> {
         match number.checked_sub(self.pairs.tasks.len()) {
             None if self.is_over() => {
                 let task = &self.pairs.tasks[number];
-                let (first, second) = self.pairs.sample(task);
-                if self.all_pairs || !self.proved.contains(&key(self.trace, first, second, false)) {
+                if self.all_pairs || task.key().is_none_or(|key| !self.proved.contains(&key)) {
                     self.leave(Subject::LocationPair, reason, 1);
                 }
             }
@@ -350,7 +357,7 @@ impl Asking<'_, '_, '_> {
     fn cycles(&self, queries: &mut Queries, number: usize) {
         let most_steps = if self.shares_time { MOST_STEPS } else { usize::MAX };
         let mut patience = self.patience();
-        let cut_short = self.cycles.visit(number, most_steps, &mut |pending| {
+        let cut_short = self.cycles.visit(number, most_steps, &|| self.is_over(), &mut |pending| {
             if self.is_over() {
                 return false;
             }

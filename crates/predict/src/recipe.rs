@@ -6,7 +6,8 @@ use crate::analysis::{Engine, EngineReport, Race, Subject};
 use crate::held::held_locks;
 use crate::maximal::{NOT_ASKED, NOT_DECIDED, highest_level, key};
 use crate::memory::peak_memory;
-use snag_maximal::{Answer, Asker, Index, Pairs, Recipe, Stage, Undecided};
+use crate::watch::on_all_cores;
+use snag_maximal::{Answer, Asker, Index, Pairs, Recipe, Stage, Undecided, Windows};
 use snag_orders::LocationPair;
 use snag_schedule::{Checker, Level, Schedule};
 use snag_trace::{EventId, Space, Trace};
@@ -76,8 +77,10 @@ impl Work<'_> {
 
     /// The findings of some engines, by what makes two of them the same.
     pub(crate) fn proved_by(&self, engines: &[Engine]) -> HashSet<(u64, u64)> {
-        let races = self.analysis.races.iter().filter(|race| engines.contains(&race.engine));
-        races.map(|race| key(self.trace, race.first, race.second, self.options.all_pairs)).collect()
+        let before = self.done.proved.iter().copied();
+        let now = self.analysis.races.iter().map(|race| (race.engine, race.first, race.second));
+        let pairs = before.chain(now).filter(|(engine, ..)| engines.contains(engine));
+        pairs.map(|(_, first, second)| key(self.trace, first, second, self.options.all_pairs)).collect()
     }
 
     /// Asks about all pairs at level `symbolic` whose findings nobody has proved.
@@ -88,7 +91,8 @@ impl Work<'_> {
         }
         self.progress.phase("recipe: reading expressions", 0);
         let index = Index::symbolic(self.trace, self.cells);
-        let pairs = Pairs::of(&index, self.options.window);
+        let windows = self.options.window.map(|size| Windows::every(size, self.trace.len()));
+        let pairs = Pairs::of(&index, windows);
         let recipe = Recipe::of(&index);
         let set_up = started.elapsed();
         let Answers { races, undecided, left } = self.ask_recipe(&recipe, &pairs, proved);
@@ -174,7 +178,7 @@ impl Work<'_> {
                 done.fetch_add(1, Ordering::Relaxed);
             }
         };
-        self.watched(&stop, &done, || self.on_all_cores(pairs.tasks.len(), worker));
+        self.watched(&stop, &done, || on_all_cores(self.options.jobs, pairs.tasks.len(), worker));
         work.answers.into_inner().expect("no worker panics")
     }
 }
@@ -239,8 +243,7 @@ impl Asking<'_, '_, '_> {
         let task = &self.pairs.tasks[number];
         let every = self.all_pairs || task.is_about_events();
         if self.is_over() {
-            let (first, second) = self.pairs.sample(task);
-            if every || !self.proved.contains(&key(self.trace, first, second, false)) {
+            if every || task.key().is_none_or(|key| !self.proved.contains(&key)) {
                 let reason = if self.stop.load(Ordering::Relaxed) { NOT_ASKED } else { TOO_MANY };
                 self.file(|answers| answers.left.push(reason));
             }

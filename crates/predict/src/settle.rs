@@ -5,8 +5,10 @@
 //! a long trace only the beginning is looked at, up to some way behind the last pair in question.
 
 use crate::analyse::{Claim, Work};
-use crate::analysis::{Deadlock, Engine, Subject};
-use snag_maximal::{Answer, Cycles, Index, Limits, Lowered, Queries};
+use crate::analysis::{Deadlock, Engine, NOT_CHECKED, Subject};
+use crate::maximal::NOT_DECIDED;
+use crate::watch::on_all_cores;
+use snag_maximal::{Answer, Cycles, Index, Limits, Lowered, Missing, Queries};
 use snag_schedule::{Checker, Level, Schedule};
 use snag_trace::{Cells, EventId, LockId, Op, Trace};
 use std::collections::HashSet;
@@ -28,6 +30,11 @@ impl Work<'_> {
     pub(crate) fn settle(&mut self, engine: Engine, level: Level, claims: &mut [Claim]) -> bool {
         let mut open: Vec<&mut Claim> = claims.iter_mut().filter(|claim| claim.proposal.is_err()).collect();
         let Some(last) = open.iter().map(|claim| claim.pair.second).max() else { return true };
+        if self.out_of_time() {
+            self.analysis.leave(engine, Subject::LocationPair, NOT_DECIDED, open.len());
+            open.iter_mut().for_each(|claim| claim.proposal = Err(NOT_DECIDED.to_owned()));
+            return false;
+        }
         let end = (last.index() + 1 + BEYOND).min(self.trace.len());
         // If that is most of it, all of it is as good.
         let cut = (2 * end < self.trace.len()).then(|| beginning(self.trace, end));
@@ -35,7 +42,8 @@ impl Work<'_> {
         let (trace, cells) = (cut.as_ref().unwrap_or(self.trace), cells.as_ref().unwrap_or(self.cells));
         self.progress.phase(&format!("{}: what must come before what", engine.name()), 0);
         let lowered = Lowered::of(trace, cells, level);
-        let index = Index::new(lowered.trace(), lowered.cells(), level);
+        let stop = || self.out_of_time();
+        let index = Index::until(lowered.trace(), lowered.cells(), level, Missing::Reach, &stop);
         let here = |event: EventId| lowered.event(event);
         let pairs: Vec<[EventId; 2]> =
             open.iter().map(|claim| [here(claim.pair.first), here(claim.pair.second)]).collect();
@@ -56,14 +64,14 @@ impl Work<'_> {
         for (claim, answer) in open.iter_mut().zip(answers) {
             if matches!(answer, Answer::Unknown(_)) {
                 complete = false;
-                self.analysis.leave(engine, Subject::LocationPair, "not decided in time", 1);
+                self.analysis.leave(engine, Subject::LocationPair, NOT_DECIDED, 1);
             }
             let instead = if deadlocks == 0 { "" } else { "; there is a deadlock instead" };
             claim.proposal = match answer {
                 Answer::Possible(schedule) => Ok(lowered.schedule(schedule)),
                 Answer::Impossible if cut.is_none() => Err(format!("no schedule shows it{instead}")),
                 Answer::Impossible => Err(format!("no schedule of the first {end} events shows it{instead}")),
-                Answer::Unknown(_) => Err("not decided in time".to_owned()),
+                Answer::Unknown(_) => Err(NOT_DECIDED.to_owned()),
             };
         }
         complete
@@ -94,7 +102,7 @@ impl Work<'_> {
                 done.fetch_add(1, Ordering::Relaxed);
             }
         };
-        self.on_all_cores(pairs.len(), worker);
+        on_all_cores(self.options.jobs, pairs.len(), worker);
         answers.into_iter().map(|answer| answer.into_inner().expect("no worker panics")).collect()
     }
 
@@ -111,6 +119,10 @@ impl Work<'_> {
         for (pending, witness) in found {
             let locks = waited_for(self.trace, &pending);
             let is_known = known.contains(&locks);
+            if !is_known && self.time.is_over() {
+                self.analysis.leave(engine, Subject::Cycle, NOT_CHECKED, 1);
+                continue;
+            }
             if is_known || checker.check_deadlock(witness.iter(self.trace), &pending, level).is_ok() {
                 count += 1;
                 if known.insert(locks) {
@@ -150,7 +162,11 @@ fn deadlocks(
     let mut left = 0;
     for task in 0..cycles.tasks() {
         let mut open = 0;
-        left += cycles.visit(task, MOST_STEPS, &mut |pending| {
+        if is_over(limits) {
+            left += cycles.size(task);
+            continue;
+        }
+        left += cycles.visit(task, MOST_STEPS, &|| is_over(limits), &mut |pending| {
             let locks = cycles.locks(pending);
             if !known.contains(&locks) {
                 let originals: Vec<EventId> = pending.iter().filter_map(|&event| lowered.original(event)).collect();

@@ -135,3 +135,48 @@ fn missing_code_finds_what_it_found() {
     assert!(!all.contains(&(1, 5)), "{all:?}");
     assert!(all.contains(&(0, 2)), "the writes race all the same: {all:?}");
 }
+
+/// Missing methods between accesses to memory that they could reach, which takes many accesses to spell out, and then races.
+fn spelled_out() -> Trace {
+    let mut text = String::from("%snag 1\n");
+    text += "T3|w(z)|first\n";
+    for _ in 0..20 {
+        text += "T1|method-begin(a,{y})|call\nT1|method-end(a)|call\nT1|w(y)|one\nT2|r(y)|other\n";
+    }
+    for x in 0..5 {
+        text += &format!("T1|w(x{x})|p{x}\nT2|w(x{x})|q{x}\n");
+    }
+    text += "T2|w(z)|last\n";
+    read(&text)
+}
+
+#[test]
+fn what_is_left_is_counted_where_missing_methods_are_spelled_out() {
+    let trace = spelled_out();
+    let all = analyse(&trace, &Options { engines: vec![Engine::Mc], ..Options::default() }, &Quiet);
+    let some = analyse(&trace, &Options { engines: vec![Engine::Mc], max_races: 1, ..Options::default() }, &Quiet);
+    assert!(all.races.len() >= 6, "{:?}", all.races);
+    assert_eq!(some.races.len(), 1);
+    assert!(!some.engines[0].complete);
+    let left: u64 = some.left.iter().map(|left| left.count).sum();
+    assert!(left >= all.races.len() as u64 - 1, "{:?}", some.left);
+    // What shb has proved is not left open by the engine after it.
+    let auto = analyse(&trace, &Options { max_races: 1, ..Options::default() }, &Quiet);
+    let by_shb = auto.races.iter().filter(|race| race.engine == Engine::Shb).count();
+    assert_eq!(by_shb, 1);
+}
+
+#[test]
+fn a_window_is_one_of_the_trace_as_it_was_given_where_missing_methods_are_spelled_out() {
+    let trace = spelled_out();
+    let found = |window: Option<usize>| {
+        let options = Options { engines: vec![Engine::Mc], window, ..Options::default() };
+        let races = analyse(&trace, &options, &Quiet).races;
+        races.iter().map(|race| (race.first.0, race.second.0)).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(found(Some(trace.len())), found(None));
+    let apart = found(Some(trace.len() - 1));
+    assert!(
+        apart.iter().all(|&(_, second)| (second as usize) < trace.len() - 1) && apart.len() + 1 == found(None).len()
+    );
+}

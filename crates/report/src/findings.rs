@@ -21,6 +21,22 @@ pub struct Findings<'a> {
     pub suppressed: Option<&'a [Suppressed]>,
     /// What is known beside its events.
     pub background: Option<&'a dyn Background>,
+    /// Says that there is no time to write more; what was written by then is a whole report all the same, which says how many
+    /// findings are not in it.
+    pub enough: &'a dyn Fn() -> bool,
+}
+
+impl Findings<'_> {
+    /// Writes findings of one kind, with their numbers, as long as there is time. How many there was none for.
+    pub(crate) fn each<T>(&self, items: &[T], mut write: impl FnMut(u64, &T) -> io::Result<()>) -> io::Result<u64> {
+        for (number, item) in items.iter().enumerate() {
+            if (self.enough)() {
+                return Ok((items.len() - number) as u64);
+            }
+            write(number as u64 + 1, item)?;
+        }
+        Ok(0)
+    }
 }
 
 /// A trace that could not be analysed. A report that leaves it out says so.

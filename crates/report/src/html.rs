@@ -63,7 +63,7 @@ impl<W: Write> Html<W> {
 impl<W: Write> Report for Html<W> {
     fn trace(&mut self, findings: &Findings) -> io::Result<()> {
         self.begin()?;
-        let Findings { path, trace, events, analysis, suppressed, background } = *findings;
+        let Findings { path, trace, events, analysis, suppressed, background, .. } = *findings;
         let mut page = TracePage { out: &mut self.out, trace, analysis, background, full: self.full };
         writeln!(page.out, "<section>\n<h2>{}</h2>", Escaped(path))?;
         for report in &analysis.engines {
@@ -78,14 +78,11 @@ impl<W: Write> Report for Html<W> {
         for item in suppressed.unwrap_or_default() {
             page.paragraph(&text::suppressed_line(item))?;
         }
-        for (number, race) in (1..).zip(&analysis.races) {
-            page.race(number, race)?;
-        }
-        for (number, deadlock) in (1..).zip(&analysis.deadlocks) {
-            page.deadlock(number, deadlock)?;
-        }
-        for (number, candidate) in (1..).zip(&analysis.candidates) {
-            page.candidate(number, candidate)?;
+        let unwritten = findings.each(&analysis.races, |number, race| page.race(number, race))?
+            + findings.each(&analysis.deadlocks, |number, deadlock| page.deadlock(number, deadlock))?
+            + findings.each(&analysis.candidates, |number, candidate| page.candidate(number, candidate))?;
+        if unwritten > 0 {
+            page.paragraph(&text::unwritten_line(unwritten))?;
         }
         writeln!(page.out, "</section>")
     }
@@ -266,6 +263,7 @@ mod tests {
                 analysis: &analysis,
                 suppressed: None,
                 background: None,
+                enough: &|| false,
             })
             .unwrap();
             page.finish(&[Unread { path: "<u>".into(), message: "<s>".into() }]).unwrap();

@@ -38,7 +38,7 @@ impl<W: Write> Json<W> {
 impl<W: Write> Report for Json<W> {
     fn trace(&mut self, findings: &Findings) -> io::Result<()> {
         self.begin()?;
-        let Findings { path, trace, events, analysis, suppressed, background } = *findings;
+        let Findings { path, trace, events, analysis, suppressed, background, .. } = *findings;
         let json = &mut self.json;
         json.object()?;
         json.string_at("path", path)?;
@@ -52,20 +52,21 @@ impl<W: Write> Report for Json<W> {
         }
         json.end()?;
         json.array_at("races")?;
-        for (number, item) in (1..).zip(&analysis.races) {
-            race(json, Shown { trace, background }, number, item, analysis.ignores_missing(item.engine))?;
-        }
+        let shown = Shown { trace, background };
+        let ignoring = |engine| analysis.ignores_missing(engine);
+        let mut unwritten =
+            findings.each(&analysis.races, |number, item| race(json, shown, number, item, ignoring(item.engine)))?;
         json.end()?;
         json.array_at("deadlocks")?;
-        for (number, item) in (1..).zip(&analysis.deadlocks) {
-            deadlock(json, Shown { trace, background }, number, item, analysis.ignores_missing(item.engine))?;
-        }
+        unwritten += findings
+            .each(&analysis.deadlocks, |number, item| deadlock(json, shown, number, item, ignoring(item.engine)))?;
         json.end()?;
         json.array_at("candidates")?;
-        for (number, item) in (1..).zip(&analysis.candidates) {
-            candidate(json, Shown { trace, background }, number, item)?;
-        }
+        unwritten += findings.each(&analysis.candidates, |number, item| candidate(json, shown, number, item))?;
         json.end()?;
+        if unwritten > 0 {
+            json.integer_at("unwritten", unwritten)?;
+        }
         if let Some(suppressed) = suppressed {
             json.array_at("suppressed")?;
             for item in suppressed {

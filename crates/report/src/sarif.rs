@@ -56,12 +56,14 @@ impl Rule {
 pub struct Sarif<W: Write> {
     json: Emitter<W>,
     begun: bool,
+    /// What is said of traces of which not all findings are in the log.
+    unwritten: Vec<String>,
 }
 
 impl<W: Write> Sarif<W> {
     /// Writes to `out`, which should be buffered.
     pub fn new(out: W) -> Sarif<W> {
-        Sarif { json: Emitter::new(out, 4), begun: false }
+        Sarif { json: Emitter::new(out, 4), begun: false, unwritten: Vec::new() }
     }
 
     fn begin(&mut self) -> io::Result<()> {
@@ -103,14 +105,12 @@ impl<W: Write> Report for Sarif<W> {
         self.begin()?;
         let mut results =
             Results { json: &mut self.json, trace: findings.trace, analysis: findings.analysis, path: findings.path };
-        for (number, race) in (1..).zip(&findings.analysis.races) {
-            results.race(number, race)?;
-        }
-        for (number, deadlock) in (1..).zip(&findings.analysis.deadlocks) {
-            results.deadlock(number, deadlock)?;
-        }
-        for (number, candidate) in (1..).zip(&findings.analysis.candidates) {
-            results.candidate(number, candidate)?;
+        let analysis = findings.analysis;
+        let unwritten = findings.each(&analysis.races, |number, race| results.race(number, race))?
+            + findings.each(&analysis.deadlocks, |number, deadlock| results.deadlock(number, deadlock))?
+            + findings.each(&analysis.candidates, |number, candidate| results.candidate(number, candidate))?;
+        if unwritten > 0 {
+            self.unwritten.push(format!("{}: {}", findings.path, text::unwritten_line(unwritten)));
         }
         Ok(())
     }
@@ -122,13 +122,16 @@ impl<W: Write> Report for Sarif<W> {
         json.array_at("invocations")?;
         json.object()?;
         json.boolean_at("executionSuccessful", unread.is_empty())?;
-        if !unread.is_empty() {
+        let errors = unread.iter().map(|Unread { path, message }| ("error", format!("{path}: {message}")));
+        let warnings = self.unwritten.drain(..).map(|text| ("warning", text));
+        let notifications: Vec<(&str, String)> = errors.chain(warnings).collect();
+        if !notifications.is_empty() {
             json.array_at("toolExecutionNotifications")?;
-            for Unread { path, message } in unread {
+            for (level, text) in notifications {
                 json.object()?;
-                json.string_at("level", "error")?;
+                json.string_at("level", level)?;
                 json.object_at("message")?;
-                json.string_at("text", &format!("{path}: {message}"))?;
+                json.string_at("text", &text)?;
                 json.end()?;
                 json.end()?;
             }

@@ -103,6 +103,7 @@ fn print(make: impl for<'a> FnOnce(&'a mut Vec<u8>) -> Box<dyn Report + 'a>) -> 
         analysis: &analysis,
         suppressed: Some(&suppressed),
         background: None,
+        enough: &|| false,
     };
     report.trace(&findings).unwrap();
     report.finish(&[Unread { path: "bad.std".into(), message: "line 1: bad".into() }]).unwrap();

@@ -4,7 +4,7 @@ use snag_recording::Recorded;
 use snag_report::{Background, Frame};
 use snag_trace::{Cells, EventId, Op, ThreadId, Trace, VarId, Variable};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// A recording and what was worked out about its trace.
 pub struct Recording {
@@ -20,9 +20,21 @@ impl Recording {
         Some(Recording { recorded, cells: OnceLock::new() })
     }
 
+    /// The same for a trace that somebody who was given up may still look at: then it is copied.
+    pub fn read_shared(path: &Path, trace: &mut Arc<Trace>) -> Option<Recording> {
+        let recorded = Recorded::read(path)?;
+        Recording::give_names(&recorded, Arc::make_mut(trace));
+        Some(Recording { recorded, cells: OnceLock::new() })
+    }
+
     /// Gives variables of the program their names, if the trace was recorded by us.
     pub fn name_variables(path: &Path, trace: &mut Trace) -> Option<Recorded> {
         let recorded = Recorded::read(path)?;
+        Recording::give_names(&recorded, trace);
+        Some(recorded)
+    }
+
+    fn give_names(recorded: &Recorded, trace: &mut Trace) {
         for id in (0..trace.tables.variable_count()).map(VarId::new) {
             if let Variable::Range { address, size } = trace.tables.variable(id)
                 && let Some(name) = recorded.part(address, size)
@@ -30,7 +42,6 @@ impl Recording {
                 trace.tables.aliases.insert(id, name);
             }
         }
-        Some(recorded)
     }
 
     /// Where the program itself was at an event, not a library of its language.

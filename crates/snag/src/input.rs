@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::patient::Patient;
 use snag_predict::Progress;
 use snag_report::Unread;
 use snag_trace::{Error, Events, Format, Position, Tables, Trace, TraceReader};
@@ -11,7 +12,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A trace that is being read.
 pub struct Source {
@@ -23,9 +24,17 @@ pub struct Source {
     again: bool,
     /// It is read to the end even if the user wants to stop.
     regardless: bool,
-    /// The user wants to stop, and what was read must do.
+    /// Until when it may be read.
+    until: Option<Instant>,
+    /// There was no time for more of it, and what was read must do.
     cut_short: bool,
 }
+
+/// So long after the user wanted to stop, also what was to be read regardless must do.
+const HURRY: Duration = Duration::from_millis(900);
+
+/// What is said of a trace if the user wants to stop before it was read.
+const INTERRUPTED: &str = "interrupted while it was read";
 
 /// Counts what is read from a file.
 struct Counted {
@@ -60,16 +69,44 @@ impl Source {
                 bytes: Some((length, read)),
                 again: false,
                 regardless: false,
+                until: None,
                 cut_short: false,
             });
         }
-        let reader = snag_trace::open(path, format).map_err(failed)?;
-        Ok(Source { name: name(path), reader, bytes: None, again: false, regardless: false, cut_short: false })
+        let reader = match Patient::is_for(path) {
+            false => snag_trace::open(path, format),
+            true => {
+                let shown = if path == Path::new("-") { Path::new("standard input") } else { path };
+                let cannot = |error: io::Error| Error::new(Position::Whole, format!("cannot open: {error}"));
+                Patient::open(path).map_err(cannot).and_then(|input| snag_trace::read_from(input, format, Some(shown)))
+            }
+        };
+        let reader = reader.map_err(|error| match interrupt::interrupted() {
+            true => unread(&name(path), Error::new(Position::Whole, INTERRUPTED)),
+            false => failed(error),
+        })?;
+        Ok(Source {
+            name: name(path),
+            reader,
+            bytes: None,
+            again: false,
+            regardless: false,
+            until: None,
+            cut_short: false,
+        })
     }
 
     /// A trace that comes from elsewhere.
     pub fn new(name: &str, reader: TraceReader) -> Source {
-        Source { name: name.to_owned(), reader, bytes: None, again: false, regardless: false, cut_short: false }
+        Source {
+            name: name.to_owned(),
+            reader,
+            bytes: None,
+            again: false,
+            regardless: false,
+            until: None,
+            cut_short: false,
+        }
     }
 
     /// Whether it is a file, which can be read again.
@@ -82,9 +119,24 @@ impl Source {
         Source { again: true, ..self }
     }
 
-    /// Reads to the end even if the user wants to stop: what was found is to be proved.
+    /// Reads on for a moment even if the user wants to stop: what was found is to be proved.
     pub fn regardless(self) -> Source {
         Source { regardless: true, ..self }
+    }
+
+    /// Reads no longer than that: what was read by then must do.
+    pub fn until(self, until: Option<Instant>) -> Source {
+        Source { until, ..self }
+    }
+
+    /// Whether reading ended before the end for want of time.
+    pub fn is_cut_short(&self) -> bool {
+        self.cut_short
+    }
+
+    /// How many bytes of the file were not read, if it is one.
+    pub fn unread_bytes(&self) -> Option<u64> {
+        self.bytes.as_ref().map(|(length, read)| length.saturating_sub(read.load(Ordering::Relaxed)))
     }
 
     /// Leaves missing methods with their arguments, for writing them again.
@@ -95,11 +147,6 @@ impl Source {
     /// Whether the trace was found to be cut off.
     pub fn is_cut_off(&self) -> bool {
         self.reader.is_cut_off()
-    }
-
-    /// Whether reading ended before the end, because the user wants to stop.
-    pub fn is_cut_short(&self) -> bool {
-        self.cut_short
     }
 
     /// The names of what was read so far.
@@ -187,6 +234,12 @@ impl Source {
         (self.reader.tables, whole)
     }
 
+    fn is_out_of_time(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
+            || interrupt::since().is_some_and(|since| since > HURRY)
+            || interrupt::is_enough() && !self.regardless
+    }
+
     /// Repeats a step, which tells whether there is more and how many events were read.
     fn watch<E>(
         &mut self,
@@ -201,13 +254,13 @@ impl Source {
             if interrupt::interrupted() && !self.regardless {
                 // Also at the end: the interrupt may have ended whoever fed us, too.
                 let message = match phase {
-                    "reading" | "reading again" => "interrupted while it was read".to_owned(),
+                    "reading" | "reading again" => INTERRUPTED.to_owned(),
                     _ => format!("interrupted while {phase}"),
                 };
                 break Err(Stop::Trace(Error::new(Position::Whole, message)));
             }
             match step {
-                Ok((true, _)) if interrupt::is_enough() && !self.regardless => {
+                Ok((true, _)) if self.is_out_of_time() => {
                     self.cut_short = true;
                     break Ok(());
                 }

@@ -1,7 +1,7 @@
 //! Ctrl-C, and the signals by which others ask a program to end (SIGTERM, SIGHUP): the first one asks the work to stop,
 //! so that what was found until then is reported and nothing half done stays behind; the second one ends the program.
 //!
-//! A program that we run gets the signal, too, and a second to end; then it is killed, with all that it has started. What was
+//! A program that we run gets the signal, too, and a moment to end; then it is killed, with all that it has started. What was
 //! recorded of it is analysed for as long as there is time.
 
 use crate::processes::{self, Which};
@@ -29,12 +29,12 @@ static CONSEQUENCE: AtomicUsize = AtomicUsize::new(0);
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// A program has so long to end by itself.
-const GRACE: Duration = Duration::from_secs(1);
+const GRACE: Duration = Duration::from_millis(600);
 /// Reading and analysing what was recorded are over so long after the signal, unless the program took so long to end that
 /// there is [`AT_LEAST`] for them. Reading takes about a third of the time that the quickest engine takes, so it gets one part of
 /// four.
-const ANALYSED: Duration = Duration::from_millis(1300);
-const AT_LEAST: Duration = Duration::from_millis(500);
+const ANALYSED: Duration = Duration::from_millis(900);
+const AT_LEAST: Duration = Duration::from_millis(300);
 const PARTS: u32 = 4;
 /// Two signals of one sender this close are one: `timeout` sends its own to us, and to the group that we are in.
 const AT_ONCE: Duration = Duration::from_millis(50);
@@ -100,6 +100,11 @@ fn handle(signal: Signal) {
     }
 }
 
+/// How long ago the user wanted to stop, if the work is to stop now.
+pub fn since() -> Option<Duration> {
+    ASKED.get().filter(|_| interrupted()).map(|(_, came)| came.elapsed())
+}
+
 /// Does something then, in a thread of its own; if there can be none, now.
 fn later(then: Instant, what: fn()) {
     let wait = move || {
@@ -142,7 +147,7 @@ fn end_at_once(signal: Signal) -> ! {
 }
 
 /// Removes files that are not finished, before the program ends at once.
-fn remove_unfinished() {
+pub fn remove_unfinished() {
     if let Ok(mut paths) = UNFINISHED.try_lock() {
         paths.drain(..).for_each(|path| _ = std::fs::remove_file(path));
     }

@@ -8,11 +8,13 @@
 
 use crate::context::Context;
 use crate::input::Source;
-use snag_predict::{Analysis, Engine, Options};
+use crate::interrupt;
+use snag_predict::{Analysis, Engine, Left, Options, Subject};
 use snag_report::Unread;
 use snag_trace::condense::{Condensed, Sieve, Survey};
 use snag_trace::{Events, Trace};
 use std::path::Path;
+use std::time::Instant;
 
 /// Traces of up to so many events are kept whole, unless the user says otherwise.
 const WHOLE: u64 = 1 << 23;
@@ -30,8 +32,13 @@ pub fn whole_for(engines: &[Engine]) -> u64 {
     let slow = |engine: &Engine| matches!(engine, Engine::Auto | Engine::Mc);
     match engines.iter().any(slow) {
         true => WHOLE,
-        false => WHOLE.max(available().unwrap_or(0) / 4 / (KEEP + SHB + CHECK)),
+        false => whole_in_a_hurry(),
     }
+}
+
+/// The same for any engine if there is a budget: with a short one there is no time to read a trace twice.
+pub fn whole_in_a_hurry() -> u64 {
+    WHOLE.max(available().unwrap_or(0) / 4 / (KEEP + SHB + CHECK))
 }
 
 /// A trace as it was read.
@@ -60,9 +67,15 @@ impl Read {
     }
 }
 
-/// Reads a trace: whole if it has up to `most` events. Says also whether the recording is whole, not cut off.
-pub fn read(context: &Context, path: &Path, most: Option<u64>) -> Result<(Read, bool), Unread> {
-    let mut source = Source::open(context, path, None)?;
+/// Reads a trace: whole if it has up to `most` events, and as much of that as there is time for until `until`. Says also
+/// whether the recording is whole: not cut off, and all was read.
+pub fn read(
+    context: &Context,
+    path: &Path,
+    most: Option<u64>,
+    until: Option<Instant>,
+) -> Result<Taken, Unread> {
+    let mut source = Source::open(context, path, None)?.until(until);
     let most = most.filter(|_| source.is_file()).map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
     let (events, more) = source.read_beginning(context, most.saturating_add(1))?;
     if source.is_cut_short() {
@@ -70,8 +83,9 @@ pub fn read(context: &Context, path: &Path, most: Option<u64>) -> Result<(Read, 
     }
     if !more || events.len() <= most {
         let (trace, whole) = source.into_trace(events);
-        return Ok((Read::Whole(trace), whole));
+        return Ok((Read::Whole(trace), whole, None));
     }
+    let mut source = source.until(None);
     let mut survey = Survey::default();
     survey.block(&events, source.tables());
     drop(events);
@@ -87,7 +101,7 @@ pub fn read(context: &Context, path: &Path, most: Option<u64>) -> Result<(Read, 
             return Ok(beginning(context, source, events));
         }
         let (trace, whole) = source.into_trace(events);
-        return Ok((Read::Whole(trace), whole));
+        return Ok((Read::Whole(trace), whole, None));
     };
     drop(tables);
     let mut sieve = Sieve::new(private);
@@ -104,7 +118,7 @@ pub fn read(context: &Context, path: &Path, most: Option<u64>) -> Result<(Read, 
                 "{}: {left} of {all} events are not about memory of one thread alone",
                 path.display()
             ));
-            Ok((Read::Condensed(condensed), whole))
+            Ok((Read::Condensed(condensed), whole, None))
         }
         _ => Err(Unread { path: path.display().to_string(), message: "it has changed while it was read".to_owned() }),
     }
@@ -113,22 +127,35 @@ pub fn read(context: &Context, path: &Path, most: Option<u64>) -> Result<(Read, 
 /// So many events are read in a moment.
 const FIRST: usize = 1 << 20;
 
+/// What is read of a trace: all of it or what is left of it, whether that is the whole recording, and how many bytes there was
+/// no time for.
+type Taken = (Read, bool, Option<u64>);
+
 /// Reads the beginning of a recording again, of which nothing was kept before the user wanted to stop.
-fn first_events(context: &Context, path: &Path) -> Result<(Read, bool), Unread> {
+fn first_events(context: &Context, path: &Path) -> Result<Taken, Unread> {
     let mut source = Source::open(context, path, None)?.again().regardless();
     let (events, _) = source.read_beginning(context, FIRST)?;
     Ok(beginning(context, source, events))
 }
 
-/// What was read of a recording before the user wanted to stop.
-fn beginning(context: &Context, source: Source, events: Events) -> (Read, bool) {
-    context.insist(&format!("interrupted: only the first {} events are analysed", events.len()));
+/// What was read of a recording until there was no more time.
+fn beginning(context: &Context, source: Source, events: Events) -> Taken {
+    if interrupt::asked() {
+        context.insist(&format!("interrupted: only the first {} events are analysed", events.len()));
+    }
+    let left = source.unread_bytes();
     let (trace, _) = source.into_trace(events);
-    (Read::Whole(trace), false)
+    (Read::Whole(trace), false, left)
 }
 
-/// Reads all of a trace in which something was found.
-pub fn read_whole(context: &Context, path: &Path, condensed: &Condensed, found: &str) -> Result<Trace, Unread> {
+/// Reads all of a trace in which something was found. `None` if there is no time for all of it.
+pub fn read_whole(
+    context: &Context,
+    path: &Path,
+    condensed: &Condensed,
+    found: &str,
+    until: Option<Instant>,
+) -> Result<Option<Trace>, Unread> {
     let needed = condensed.whole() as u64 * (KEEP + CHECK);
     if let Some(free) = available().filter(|&free| free < needed) {
         let message = format!(
@@ -140,14 +167,19 @@ pub fn read_whole(context: &Context, path: &Path, condensed: &Condensed, found: 
         );
         return Err(Unread { path: path.display().to_string(), message });
     }
-    let (trace, _) = Source::open(context, path, None)?.again().regardless().read_noting(context)?;
+    let mut source = Source::open(context, path, None)?.again().regardless().until(until);
+    let (events, _) = source.read_beginning(context, usize::MAX)?;
+    if source.is_cut_short() {
+        return Ok(None);
+    }
+    let (trace, _) = source.into_trace(events);
     if trace.len() != condensed.whole() {
         return Err(Unread {
             path: path.display().to_string(),
             message: "it has changed while it was read".to_owned(),
         });
     }
-    Ok(trace)
+    Ok(Some(trace))
 }
 
 /// What is to be done about a trace of which engines look at so many events, and whether the maximal engine is left out of `auto`
@@ -184,6 +216,15 @@ fn plan(free: u64, options: &Options, events: usize) -> Result<Option<Vec<Engine
     }
     let smaller = |&engine: &Engine| if engine == Engine::Auto { Engine::Shb } else { engine };
     Ok(Some(options.engines.iter().map(smaller).collect()))
+}
+
+/// Notes that no engine has seen so many bytes of the file.
+pub fn note_unread(analysis: &mut Analysis, bytes: u64) {
+    let engines: Vec<Engine> = analysis.engines.iter().map(|report| report.engine).collect();
+    for engine in engines {
+        let reason = "not read in time".to_owned();
+        analysis.left.push(Left { engine, what: Subject::Byte, reason, count: bytes });
+    }
 }
 
 /// Notes that the maximal engine was left out.

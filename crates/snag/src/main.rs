@@ -20,12 +20,15 @@ mod input;
 mod interrupt;
 mod long;
 mod output;
+mod panic;
+mod patient;
 mod processes;
 mod progress;
 mod secret;
 mod signals;
 mod survey;
 mod temporary;
+mod time;
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -37,6 +40,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    panic::end_the_program();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),

@@ -11,7 +11,9 @@ use crate::input;
 use crate::interrupt::{self, Doing};
 use crate::long::{self, Read};
 use crate::output::Output;
-use snag_predict::{Analysis, Engine, Options, Progress};
+use crate::progress::Bars;
+use crate::time::Time;
+use snag_predict::{Analysis, Engine, Options, SoFar};
 use snag_report::{Background, Findings, Report, Suppressed, Suppressions, Unread};
 use snag_schedule::Level;
 use snag_trace::condense::Condensed;
@@ -19,7 +21,8 @@ use snag_trace::globals::{self, Global};
 use snag_trace::{Op, Trace};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// What is to be done.
 pub struct Job<'a> {
@@ -129,32 +132,31 @@ fn one(
     if interrupt::interrupted() {
         return Err(refuse("interrupted before it was analysed".to_owned()));
     }
-    let started = Instant::now();
+    let time = Time::new(job.options.budget);
     let can_condense = !job.one_by_one && job.globals.is_empty() && snag_predict::can_condense(&job.options);
-    let (mut read, whole) = long::read(context, path, can_condense.then_some(job.whole)).map_err(Stop::Trace)?;
+    let most = can_condense.then_some(job.whole);
+    let (mut read, whole, unread) = long::read(context, path, most, time.for_reading()).map_err(Stop::Trace)?;
     interrupt::doing(Doing::Work);
     if let Read::Whole(trace) = &mut read {
         globals::declare(trace, &job.globals).map_err(refuse)?;
     }
     level_fits(job.options.level, read.trace()).map_err(refuse)?;
     let (fitting, left_out) = long::what_fits(context, path, &job.options, read.trace().len()).map_err(refuse)?;
-    // Time is time, whatever it was spent on.
-    let budget = job.options.budget.map(|budget| budget.saturating_sub(started.elapsed()));
-    let options = Options { budget, ..fitting };
+    let options = Options { budget: time.left(), ..fitting };
     let events = read.events();
     let (mut trace, mut analysis) = match read {
-        Read::Whole(trace) => {
-            let analysis = analyse(context, &trace, job, &options);
-            (trace, analysis)
-        }
+        Read::Whole(trace) => analyse(context, trace, job, &options),
         Read::Condensed(condensed) => condensed_first(context, path, condensed, &options).map_err(Stop::Trace)?,
     };
     if left_out {
         long::note_left_out(&mut analysis, events);
     }
+    if let Some(bytes) = unread {
+        long::note_unread(&mut analysis, bytes);
+    }
     let found_any = !analysis.races.is_empty() || !analysis.deadlocks.is_empty() || !analysis.candidates.is_empty();
     // Names and stacks are for findings.
-    let recording = if found_any { Recording::read(path, &mut trace) } else { None };
+    let recording = if found_any { Recording::read_shared(path, &mut trace) } else { None };
     let background = recording.as_ref().map(|recording| recording as &dyn Background);
     // In the part that was lost there may be more.
     analysis.engines.iter_mut().for_each(|engine| engine.complete &= whole);
@@ -163,7 +165,9 @@ fn one(
     took.extend(suppressed.iter().flatten().cloned());
     *found |= !analysis.races.is_empty() || !analysis.deadlocks.is_empty();
     let (events, suppressed) = (events as u64, suppressed.as_deref());
-    let findings = Findings { path: &name, trace: &trace, events, analysis: &analysis, suppressed, background };
+    let enough = || time.is_enough();
+    let findings =
+        Findings { path: &name, trace: &trace, events, analysis: &analysis, suppressed, background, enough: &enough };
     report.trace(&findings).map_err(Stop::Output)
 }
 
@@ -173,51 +177,95 @@ fn condensed_first(
     path: &Path,
     condensed: Condensed,
     options: &Options,
-) -> Result<(Trace, Analysis), Unread> {
-    let bars = context.bars();
+) -> Result<(Arc<Trace>, Analysis), Unread> {
+    let bars = Arc::new(context.bars());
     let deadline = options.budget.map(|budget| Instant::now() + budget);
-    let mut analysis = snag_predict::analyse_condensed(&condensed, options, &bars, deadline);
+    let condensed = Arc::new(condensed);
+    let analysis = in_time(&bars, deadline, &options.engines, condensed.whole(), {
+        let (bars, condensed, options) = (bars.clone(), condensed.clone(), options.clone());
+        move |so_far| snag_predict::analyse_condensed_into(&condensed, &options, &bars, deadline, so_far)
+    });
     bars.clear();
+    // What is left of a trace is enough for a report without findings.
+    let left = |condensed: Arc<Condensed>| match Arc::try_unwrap(condensed) {
+        Ok(condensed) => Arc::new(condensed.trace),
+        Err(shared) => Arc::new(shared.trace.clone()),
+    };
     let (races, deadlocks) = (analysis.races.len(), analysis.deadlocks.len());
     if races + deadlocks + analysis.candidates.len() == 0 {
-        return Ok((condensed.trace, analysis));
+        return Ok((left(condensed), analysis));
     }
     let found = format!("{races} races, {deadlocks} deadlocks and {} candidates were found", analysis.candidates.len());
-    let whole = long::read_whole(context, path, &condensed, &found)?;
-    snag_predict::restore(&condensed, &whole, options, &bars, deadline, &mut analysis);
+    let until = deadline.map(|deadline| deadline + FOR_READING_AGAIN);
+    let whole = match long::read_whole(context, path, &condensed, &found, until)? {
+        Some(whole) => Arc::new(whole),
+        None => return Ok((left(condensed), analysis.none_proved())),
+    };
+    let restored = snag_predict::wait_for(&bars, deadline, {
+        let (bars, condensed, options, whole) = (bars.clone(), condensed.clone(), options.clone(), whole.clone());
+        let mut analysis = analysis.clone();
+        move || {
+            snag_predict::restore(&condensed, &whole, &options, &bars, deadline, &mut analysis);
+            analysis
+        }
+    });
     bars.clear();
-    Ok((whole, analysis))
+    Ok((whole, restored.unwrap_or_else(|| analysis.none_proved())))
 }
 
-fn analyse(context: &Context, trace: &Trace, job: &Job, options: &Options) -> Analysis {
-    let bars = context.bars();
-    let analysis = match job.one_by_one {
-        false => snag_predict::analyse(trace, options, &bars as &dyn Progress),
+/// After the budget is used up, a long trace may still be read for this long, to prove what was found in it.
+const FOR_READING_AGAIN: Duration = Duration::from_millis(300);
+
+/// Analyses a trace that is whole in memory.
+fn analyse(context: &Context, trace: Trace, job: &Job, options: &Options) -> (Arc<Trace>, Analysis) {
+    let (bars, trace) = (Arc::new(context.bars()), Arc::new(trace));
+    let deadline = options.budget.map(|budget| Instant::now() + budget);
+    let engines = match job.one_by_one {
+        false => options.engines.clone(),
         true => {
-            let mut all = Analysis::default();
             // On a trace without missing methods engines that are about these do what mc does, and without expressions
             // so does recipe.
             let missing = trace.events.ops().contains(&Op::MethodBegin);
-            let symbolic = snag_predict::is_symbolic(trace);
+            let symbolic = snag_predict::is_symbolic(&trace);
             let differs = |engine: &Engine| match engine {
                 Engine::Recipe => symbolic,
                 engine => missing || !engine.is_about_missing(),
             };
-            for &engine in job.options.engines.iter().filter(|engine| differs(engine)) {
-                forget_peak_memory();
-                let options = Options { engines: vec![engine], ..options.clone() };
-                let mut one = snag_predict::analyse(trace, &options, &bars as &dyn Progress);
-                all.engines.append(&mut one.engines);
-                all.races.append(&mut one.races);
-                all.deadlocks.append(&mut one.deadlocks);
-                all.candidates.append(&mut one.candidates);
-                all.left.append(&mut one.left);
-            }
-            all
+            options.engines.iter().copied().filter(differs).collect()
         }
     };
+    let analysis = in_time(&bars, deadline, &engines, trace.len(), {
+        let (bars, trace, engines) = (bars.clone(), trace.clone(), engines.clone());
+        let (options, one_by_one) = (options.clone(), job.one_by_one);
+        move |so_far| match one_by_one {
+            false => snag_predict::analyse_into(&trace, &Options { engines, ..options }, &bars, so_far),
+            true => {
+                for engine in engines {
+                    forget_peak_memory();
+                    let options = Options { engines: vec![engine], ..options.clone() };
+                    snag_predict::analyse_into(&trace, &options, &bars, so_far);
+                }
+            }
+        }
+    });
     bars.clear();
-    analysis
+    (trace, analysis)
+}
+
+/// Runs engines in a thread of its own; what they have found when it is done, or when there is no more time to wait for it.
+fn in_time(
+    bars: &Arc<Bars>,
+    deadline: Option<Instant>,
+    engines: &[Engine],
+    events: usize,
+    work: impl FnOnce(&SoFar) + Send + 'static,
+) -> Analysis {
+    let so_far = Arc::new(SoFar::default());
+    let in_thread = so_far.clone();
+    match snag_predict::wait_for(bars, deadline, move || work(&in_thread)) {
+        Some(()) => so_far.take(engines),
+        None => so_far.take_early(engines, events),
+    }
 }
 
 /// From now on the peak of this process's memory counts anew, where the system can do that.

@@ -58,6 +58,11 @@ impl Condensed {
         self.numbers.get(event.index()).map_or(EventId::new(self.whole), |&number| EventId(number))
     }
 
+    /// The number here of an event of the whole trace, if it is left.
+    pub fn here(&self, original: EventId) -> Option<EventId> {
+        self.numbers.binary_search(&original.0).ok().map(EventId::new)
+    }
+
     /// How many events the whole trace has.
     pub fn whole(&self) -> usize {
         self.whole

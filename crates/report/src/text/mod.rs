@@ -36,6 +36,9 @@ pub struct Text<W> {
 /// How far everything below a headline is indented.
 const INDENT: &str = "    ";
 
+/// After so many rows of a witness somebody is asked whether there is time for more.
+const ROWS: usize = 1024;
+
 impl<W: Write> Text<W> {
     /// Writes to `out`, which should be buffered.
     pub fn new(out: W, style: Style) -> Text<W> {
@@ -45,19 +48,17 @@ impl<W: Write> Text<W> {
 
 impl<W: Write> Report for Text<W> {
     fn trace(&mut self, findings: &Findings) -> io::Result<()> {
-        let Findings { path, trace, events, analysis, suppressed, background } = *findings;
-        let mut writer = TraceText { out: &mut self.out, style: &self.style, trace, events, analysis, background };
+        let Findings { path, trace, events, analysis, suppressed, background, enough } = *findings;
+        let (out, style) = (&mut self.out, &self.style);
+        let mut writer = TraceText { out, style, trace, events, analysis, background, enough };
         if self.style.headings {
             writeln!(writer.out, "{}\n", self.style.bold(format_args!("== {} ==", words::clean(path))))?;
         }
-        for (number, race) in (1..).zip(&analysis.races) {
-            writer.race(number, race)?;
-        }
-        for (number, deadlock) in (1..).zip(&analysis.deadlocks) {
-            writer.deadlock(number, deadlock)?;
-        }
-        for (number, candidate) in (1..).zip(&analysis.candidates) {
-            writer.candidate(number, candidate)?;
+        let unwritten = findings.each(&analysis.races, |number, race| writer.race(number, race))?
+            + findings.each(&analysis.deadlocks, |number, deadlock| writer.deadlock(number, deadlock))?
+            + findings.each(&analysis.candidates, |number, candidate| writer.candidate(number, candidate))?;
+        if unwritten > 0 {
+            writeln!(writer.out, "{}", self.style.warn(format_args!("{}", unwritten_line(unwritten))))?;
         }
         if !self.style.quiet {
             for report in &analysis.engines {
@@ -91,6 +92,7 @@ struct TraceText<'a, W> {
     events: u64,
     analysis: &'a Analysis,
     background: Option<&'a dyn Background>,
+    enough: &'a dyn Fn() -> bool,
 }
 
 impl<W: Write> TraceText<'_, W> {
@@ -179,13 +181,17 @@ impl<W: Write> TraceText<'_, W> {
         let digest = if self.style.full { Vec::new() } else { digest(self.trace, witness, goal) };
         let rows = || -> Box<dyn Iterator<Item = Row> + '_> {
             if self.style.full {
-                Box::new(witness.iter(self.trace).map(Row::Event))
+                let in_time = |(number, _): &(usize, EventId)| !number.is_multiple_of(ROWS) || !(self.enough)();
+                Box::new(witness.iter(self.trace).enumerate().take_while(in_time).map(|(_, event)| Row::Event(event)))
             } else {
                 Box::new(digest.iter().copied())
             }
         };
         writeln!(self.out)?;
         Table::new(self.trace, self.style, rows(), goal).print(self.out, INDENT, rows(), mark)?;
+        if self.style.full && (self.enough)() {
+            writeln!(self.out, "{INDENT}(events of this witness may be missing: there was no time to write them)")?;
+        }
         writeln!(self.out)
     }
 
@@ -408,6 +414,12 @@ pub(crate) fn incomplete_line(report: &EngineReport, analysis: &Analysis) -> Str
     let left: Vec<String> = left.collect();
     let colon = if left.is_empty() { "" } else { ": " };
     format!("{}: stopped early, so there may be more{colon}{}", report.engine.name(), left.join(", "))
+}
+
+/// Said of a report for which there was no time.
+pub(crate) fn unwritten_line(findings: u64) -> String {
+    let (findings, are) = (counted(findings, "finding"), if findings == 1 { "is" } else { "are" });
+    format!("{findings} {are} not in this report: there was no time to write more")
 }
 
 /// What one suppression took away.

@@ -54,6 +54,7 @@ fn print(trace: &Trace, analysis: &Analysis, style: Style) -> String {
         analysis,
         suppressed: None,
         background: None,
+        enough: &|| false,
     })
     .unwrap();
     text.finish(&[]).unwrap();

@@ -262,7 +262,10 @@ impl Prepared<'_> {
             one_by_one: false,
             suppressions,
             globals,
-            whole: args.whole.unwrap_or_else(|| long::whole_for(&args.engine)),
+            whole: args.whole.unwrap_or_else(|| match args.budget {
+                None => long::whole_for(&args.engine),
+                Some(_) => long::whole_in_a_hurry(),
+            }),
         };
         survey::run(context, &job, output, |out| match args.format {
             Format::Text => Box::new(Text::new(out, style)),

@@ -4,6 +4,8 @@
 mod check;
 mod commands;
 mod incomplete;
+#[cfg(unix)]
+mod interrupts;
 mod json;
 mod long;
 mod online;

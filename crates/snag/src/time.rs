@@ -1,0 +1,47 @@
+//! How the time that a budget allows is shared out, and how long a report may take when the user wants to stop.
+//!
+//! A budget of S seconds is for reading and analysing; with the report, all is done after S and 5 % and a second. After an
+//! interrupt it is done in two seconds.
+
+use crate::interrupt;
+use std::time::{Duration, Instant};
+
+/// Reading takes half of the budget at the most, but may take this long in any case.
+const TO_READ: Duration = Duration::from_millis(300);
+
+/// However long reading took, this is left to look for something.
+const TO_LOOK: Duration = Duration::from_millis(100);
+
+/// A report ends so long after the budget, or after an interrupt.
+const TO_REPORT: Duration = Duration::from_millis(850);
+const TO_REPORT_INTERRUPTED: Duration = Duration::from_millis(1700);
+
+/// The time for one trace.
+pub struct Time {
+    started: Instant,
+    budget: Option<Duration>,
+}
+
+impl Time {
+    /// It begins now.
+    pub fn new(budget: Option<Duration>) -> Time {
+        Time { started: Instant::now(), budget }
+    }
+
+    /// Until when the trace is read.
+    pub fn for_reading(&self) -> Option<Instant> {
+        self.budget.and_then(|budget| self.started.checked_add((budget / 2).max(TO_READ)))
+    }
+
+    /// What is left of the budget.
+    pub fn left(&self) -> Option<Duration> {
+        self.budget.map(|budget| budget.saturating_sub(self.started.elapsed()).max(TO_LOOK.min(budget)))
+    }
+
+    /// Whether what was reported must do.
+    pub fn is_enough(&self) -> bool {
+        let of_budget = |budget: Duration| budget.saturating_add(budget / 20).saturating_add(TO_REPORT);
+        self.budget.is_some_and(|budget| self.started.elapsed() > of_budget(budget))
+            || interrupt::since().is_some_and(|since| since > TO_REPORT_INTERRUPTED)
+    }
+}
