@@ -14,6 +14,7 @@ pub mod recorder;
 pub mod replay;
 pub mod ring;
 pub mod runtime;
+pub mod sources;
 pub mod symbols;
 pub mod translate;
 
@@ -23,3 +24,4 @@ pub mod wire;
 
 pub use recorded::{Frame, Recorded};
 pub use recorder::{Ended, Options, Prints, Recorder, Summary, Unrecorded};
+pub use sources::Sources;

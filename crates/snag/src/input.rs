@@ -51,7 +51,7 @@ impl Source {
         {
             let read = Arc::new(AtomicU64::new(0));
             let counted = Counted { file, read: read.clone() };
-            let reader = snag_trace::read_from(counted, format, Some(path)).map_err(failed)?;
+            let reader = snag_trace::read_within(context.memory, counted, format, Some(path)).map_err(failed)?;
             return Ok(Source {
                 name: name(path),
                 reader,
@@ -60,7 +60,7 @@ impl Source {
                 regardless: false,
             });
         }
-        let reader = snag_trace::open(path, format).map_err(failed)?;
+        let reader = snag_trace::open_within(context.memory, path, format).map_err(failed)?;
         Ok(Source { name: name(path), reader, bytes: None, again: false, regardless: false })
     }
 

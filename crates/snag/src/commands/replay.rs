@@ -3,6 +3,7 @@
 mod many;
 
 use crate::background::Recording;
+use crate::commands::check::folder_is_there;
 use crate::context::Context;
 use crate::failure::{Failure, Status};
 use crate::input::{self, Source};
@@ -39,6 +40,9 @@ pub struct Args {
     /// Run N times through the race with each of the two accesses first, and compare how the program ends
     #[arg(long, value_name = "N", requires = "race", value_parser = clap::value_parser!(u64).range(1..))]
     many: Option<u64>,
+    /// Also show lines of source files that lie below this folder; may be given several times
+    #[arg(long, value_name = "DIR", requires = "race")]
+    source_root: Vec<PathBuf>,
     /// The program and its arguments, if they are not those that were recorded
     #[arg(value_name = "PROG", last = true)]
     command: Vec<OsString>,
@@ -46,9 +50,10 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
+    args.source_root.iter().try_for_each(|folder| folder_is_there(folder))?;
     let source = Source::open(context, &args.trace, None).and_then(|source| source.read(context));
     let mut trace = source.map_err(|problem| input::message(&problem))?;
-    let Some(recorded) = Recorded::read(&args.trace) else {
+    let Some(recorded) = Recorded::read(&args.trace, &mut trace)? else {
         return Err(format!(
             "{}: not recorded by 'snag record'; only such traces can be replayed",
             args.trace.display()
@@ -67,7 +72,7 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     match &args.race {
         None => repeat(context, &trace, &recorded, command),
         Some(id) => {
-            let background = Recording::read(&args.trace, &mut trace);
+            let background = Recording::read(&args.trace, &mut trace, &args.source_root)?;
             race(context, args, &trace, &recorded, background.as_ref(), command, id)
         }
     }

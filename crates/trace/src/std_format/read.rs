@@ -77,6 +77,7 @@ impl<R: Read + Send> BlockReader for StdReader<R> {
         };
         parser.chunk(padded, end, &mut self.memo)?;
         (self.line, self.crlf) = (parser.line, parser.crlf);
+        tables.check_room(self.line, 0).map_err(|message| Error::new(Position::Line(self.line), message))?;
         Ok(true)
     }
 
