@@ -54,6 +54,9 @@ pub fn put_text(out: &mut Vec<u8>, text: &str) {
 /// Takes numbers and texts off a block.
 pub struct Input<'a>(pub &'a [u8]);
 
+/// As names of the trace itself.
+const LONGEST_TEXT: usize = 4 << 20;
+
 const SHORT: &str = "a block ends in the middle of an entry";
 
 impl Input<'_> {
@@ -88,6 +91,9 @@ impl Input<'_> {
     /// A text.
     pub fn text(&mut self) -> Result<String, String> {
         let length = usize::try_from(self.number()?).unwrap_or(usize::MAX);
+        if length > LONGEST_TEXT {
+            return Err(format!("a text of {length} bytes is longer than {LONGEST_TEXT}"));
+        }
         let (text, rest) = self.0.split_at_checked(length).ok_or(SHORT)?;
         self.0 = rest;
         Ok(String::from_utf8_lossy(text).into_owned())

@@ -95,7 +95,7 @@ fn lz4(packed: &[u8], length: usize) -> Vec<u8> {
     };
     while plain.len() < length {
         let token = byte();
-        let mut extend = |short: usize, byte: &mut dyn FnMut() -> usize| {
+        let extend = |short: usize, byte: &mut dyn FnMut() -> usize| {
             let mut all = short;
             if short == 15 {
                 loop {

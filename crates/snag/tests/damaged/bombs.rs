@@ -1,6 +1,6 @@
 //! Small files that unpack to very much, or claim to.
 
-use crate::blocks::{Block, EXTRA, NAMES, names_of_threads, packed_with_zstd, put, put_together, settle};
+use crate::blocks::{Block, EXTRA, INDEX, NAMES, names_of_threads, packed_with_zstd, put, put_together, settle};
 use crate::running::{Folder, Ran, snag};
 
 /// Refused for the memory that it would take, with what to do about it.
@@ -35,7 +35,8 @@ fn ten_million_threads_are_refused() {
     too_much(check(&folder, "threads.snag", &put_together(&blocks, true)), "threads.snag: byte ");
     // The same as text, of which each line names another one.
     let lines: String = (0..2_000_000).map(|k| format!("T|fork({k})|\n")).collect();
-    too_much(check(&folder, "forks.std.zst", &packed_with_zstd(lines.as_bytes())), "forks.std.zst: line ");
+    let text = packed_with_zstd(format!("%snag 1\n{lines}").as_bytes());
+    too_much(check(&folder, "forks.stx.zst", &text), "forks.stx.zst: line ");
 }
 
 #[test]
@@ -122,4 +123,18 @@ fn a_hundred_thousand_declarations_are_no_burden() {
     }
     text += "T|sem-wait(s7)|a\nT|w(x)|b\nU|barrier-enter(b9)|c\nU|w(x)|d\n";
     check(&folder, "declared.stx", text.as_bytes()).expect(1);
+}
+
+#[test]
+fn an_index_of_more_blocks_than_the_file_has_is_refused() {
+    let folder = Folder::new("index");
+    let (trace, snag_file) = (folder.file("race.std", "a|w(x)|1\nb|w(x)|2\n"), folder.path("race.snag"));
+    snag(&folder.0, &["convert", trace.to_str().unwrap(), snag_file.to_str().unwrap()]).expect(0);
+    let mut blocks = crate::blocks::take_apart(&std::fs::read(&snag_file).unwrap());
+    let index = blocks.iter_mut().find(|block| block.kind == INDEX).unwrap();
+    index.payload.clear();
+    put(&mut index.payload, 30 << 20);
+    index.payload.extend([1, EXTRA].repeat(30 << 20));
+    let ran = check(&folder, "index.snag", &put_together(&blocks, true)).expect(2);
+    assert!(ran.stderr.contains("the index lists 31457280 blocks") && ran.memory < 300 << 20, "{}", ran.stderr);
 }

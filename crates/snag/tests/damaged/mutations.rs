@@ -25,7 +25,8 @@ impl Random {
 
 /// Changes a few things about the blocks of a file; `others` are blocks of further files.
 pub fn change_blocks(blocks: &mut Vec<Block>, others: &[Block], random: &mut Random) {
-    for _ in 0..1 + random.below(4) {
+    // Most often one thing: the rest is looked at as well then.
+    for _ in 0..1 + random.below(3) * random.below(2) {
         let at = any_block(blocks, random);
         match random.below(16) {
             0 => {
@@ -60,11 +61,11 @@ fn any_block(blocks: &[Block], random: &mut Random) -> usize {
         return random.below(blocks.len());
     }
     let extras: Vec<usize> = (0..blocks.len()).filter(|&i| blocks[i].kind == EXTRA).collect();
-    if !extras.is_empty() && random.below(3) == 0 { *random.pick(&extras) } else { at }
+    if !extras.is_empty() && random.below(2) == 0 { *random.pick(&extras) } else { at }
 }
 
 fn change_bytes(bytes: &mut Vec<u8>, others: &[Block], random: &mut Random) {
-    for _ in 0..1 + random.below(3) {
+    for _ in 0..1 + random.below(3) * random.below(2) {
         if bytes.is_empty() {
             bytes.push(random.below(256) as u8);
         }

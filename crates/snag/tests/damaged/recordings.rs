@@ -22,7 +22,7 @@ struct Names {
 impl Names {
     fn read(payload: &[u8]) -> Names {
         let mut at = 1;
-        let mut next = |at: &mut usize| {
+        let next = |at: &mut usize| {
             let (value, end) = number(payload, *at);
             *at = end;
             value

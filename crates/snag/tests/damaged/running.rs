@@ -81,12 +81,13 @@ impl Ran {
     }
 }
 
-/// Runs snag in a folder.
+/// Runs snag in a folder: the one that was built, or another one that `SNAG_UNDER_TEST` names.
 pub fn snag(folder: &Path, arguments: &[&str]) -> Ran {
     let unique = format!("{:?}", std::thread::current().id());
     let at = |name: &str| folder.join(format!(".{name}-{unique}"));
     let (out, err) = (at("stdout"), at("stderr"));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_snag"));
+    let program = std::env::var_os("SNAG_UNDER_TEST").unwrap_or_else(|| env!("CARGO_BIN_EXE_snag").into());
+    let mut command = Command::new(program);
     command.args(arguments).current_dir(folder).stdin(Stdio::null());
     command.stdout(std::fs::File::create(&out).unwrap()).stderr(std::fs::File::create(&err).unwrap());
     command.env("LC_ALL", "C.UTF-8").env_remove("RUST_BACKTRACE");

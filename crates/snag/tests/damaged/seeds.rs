@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 /// Two racing threads, with locks, a condition, memory of the heap and a stack worth showing.
 pub const PROGRAM: &str = r#"
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <stdlib.h>
 struct inner { int a; union { int i; char c[4]; } u; };
@@ -15,6 +16,7 @@ pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER, k = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t c = PTHREAD_COND_INITIALIZER;
 __attribute__((noinline)) void deep(int d, int *p) { if (d) deep(d - 1, p); else { counter++; pool.jobs[1].u.i = *p; } }
 void *one(void *x) {
+    pthread_setname_np(pthread_self(), "first");
     deep(3, x);
     pthread_mutex_lock(&m); pthread_mutex_lock(&k);
     pool.n++; ready = 1; pthread_cond_signal(&c);
@@ -22,8 +24,8 @@ void *one(void *x) {
     return 0;
 }
 void *two(void *x) {
-    pthread_mutex_lock(&k); pool.n--; pthread_mutex_unlock(&k);
     deep(1, x);
+    pthread_mutex_lock(&k); pool.n--; pthread_mutex_unlock(&k);
     pthread_mutex_lock(&m);
     while (!ready) pthread_cond_wait(&c, &m);
     pthread_mutex_unlock(&m);
