@@ -192,3 +192,13 @@ fn very_many_threads_are_read_in_linear_time() {
     assert!(read_as(Format::Snag, &bytes).unwrap() == trace);
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
 }
+
+/// Of every thread that is forked the reader wants to know whether a later line is by it, or by one of the same number.
+#[test]
+fn very_many_forks_are_read_in_linear_time() {
+    let forks = 100_000;
+    let text: String = (0..forks).map(|k| format!("T|fork({k})|\n")).collect();
+    let start = Instant::now();
+    assert_eq!(read_as(Format::Std, text.as_bytes()).unwrap().tables.thread_count(), forks + 1);
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+}
