@@ -84,7 +84,9 @@ impl Input<'_> {
     pub fn id(&mut self, what: &str, known: usize) -> Result<u32, String> {
         match self.number()? {
             id if id < known as u64 => u32::try_from(id).map_err(|_| format!("{what} {id} is too large a number")),
-            id => Err(format!("{what} {id} is not known at this place, where there are {known}")),
+            id => Err(format!(
+                "{what} {id} is not known at this place, where there are {known} (rule: what is referred to comes before)"
+            )),
         }
     }
 
