@@ -16,7 +16,8 @@
 //!             trace, program counter); locks n × (lock of the trace, address)
 //! ```
 //!
-//! All numbers are LEB128. A *call* is a node of the tree of calls: its caller's node and the frame it was called from; 0
+//! All numbers are LEB128. Strings, frames and calls are meant by their numbers and are told before they are meant: what is recorded
+//! refers backwards only, so that no chain of callers has a cycle. A *call* is a node of the tree of calls: its caller's node and the frame it was called from; 0
 //! is the bottom of every stack. An event's call is that of the last entry for its thread at or before it.
 
 /// Kinds of blocks.
@@ -53,35 +54,58 @@ pub fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Takes numbers and texts off a block. `None` once it is too short.
+/// Takes numbers and texts off a block.
 pub struct Input<'a>(pub &'a [u8]);
+
+/// As names of the trace itself.
+const LONGEST_TEXT: usize = 4 << 20;
+
+const SHORT: &str = "a block ends in the middle of an entry";
 
 impl Input<'_> {
     /// A number.
-    pub fn number(&mut self) -> Option<u64> {
+    pub fn number(&mut self) -> Result<u64, String> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
-            let (&byte, rest) = self.0.split_first()?;
+            let (&byte, rest) = self.0.split_first().ok_or(SHORT)?;
             self.0 = rest;
             number |= ((byte & 127) as u64) << shift;
             if byte < 128 {
-                return Some(number);
+                return Ok(number);
             }
         }
-        None
+        Err("a number has more than 64 bits".to_owned())
     }
 
     /// A number of either sign.
-    pub fn signed(&mut self) -> Option<i64> {
+    pub fn signed(&mut self) -> Result<i64, String> {
         let number = self.number()?;
-        Some((number >> 1) as i64 ^ -((number & 1) as i64))
+        Ok((number >> 1) as i64 ^ -((number & 1) as i64))
+    }
+
+    /// The number of something of which there are so many.
+    pub fn id(&mut self, what: &str, known: usize) -> Result<u32, String> {
+        match self.number()? {
+            id if id < known as u64 => u32::try_from(id).map_err(|_| format!("{what} {id} is too large a number")),
+            id => Err(format!(
+                "{what} {id} is not known at this place, where there are {known} (rule: what is referred to comes before)"
+            )),
+        }
     }
 
     /// A text.
-    pub fn text(&mut self) -> Option<String> {
-        let length = usize::try_from(self.number()?).ok()?;
-        let (text, rest) = self.0.split_at_checked(length)?;
+    pub fn text(&mut self) -> Result<String, String> {
+        let length = usize::try_from(self.number()?).unwrap_or(usize::MAX);
+        if length > LONGEST_TEXT {
+            return Err(format!("a text of {length} bytes is longer than {LONGEST_TEXT}"));
+        }
+        let (text, rest) = self.0.split_at_checked(length).ok_or(SHORT)?;
         self.0 = rest;
-        Some(String::from_utf8_lossy(text).into_owned())
+        Ok(String::from_utf8_lossy(text).into_owned())
+    }
+
+    /// Nothing may be left.
+    pub fn end(&self) -> Result<(), String> {
+        if self.0.is_empty() { Ok(()) } else { Err(format!("{} bytes too many in a block", self.0.len())) }
     }
 }

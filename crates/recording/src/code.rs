@@ -59,6 +59,9 @@ impl NewCode {
     }
 }
 
+/// About how many bytes a place or a lock takes.
+const ENTRY: usize = 64;
+
 /// What such blocks say.
 #[derive(Debug, Default)]
 pub struct Code {
@@ -68,22 +71,32 @@ pub struct Code {
 }
 
 impl Code {
-    /// Takes over a block.
-    pub fn read(&mut self, input: &mut Input) -> Option<()> {
+    /// Takes over a block; `take` is told how many bytes each entry takes, and may refuse. Returns the largest location that the
+    /// block means.
+    pub fn read(
+        &mut self,
+        input: &mut Input,
+        take: &mut dyn FnMut(usize) -> Result<(), String>,
+    ) -> Result<Option<LocId>, String> {
         for _ in 0..input.number()? {
-            let path = PathBuf::from(input.text()?);
+            let path = input.text()?;
+            take(size_of::<Mapped>() + path.len())?;
             let (bias, start, end) = (input.number()?, input.number()?, input.number()?);
-            self.files.push(Mapped { path, bias, extent: start..end });
+            self.files.push(Mapped { path: PathBuf::from(path), bias, extent: start..end });
         }
+        let mut furthest = None;
         for _ in 0..input.number()? {
-            let location = LocId(input.number()? as u32);
+            take(ENTRY)?;
+            let location = LocId(input.id("location", u32::MAX as usize)?);
+            furthest = furthest.max(Some(location));
             self.places.entry(location).or_default().push(input.number()?);
         }
         for _ in 0..input.number()? {
-            let lock = LockId(input.number()? as u32);
+            take(ENTRY)?;
+            let lock = LockId(input.id("lock", u32::MAX as usize)?);
             self.locks.insert(lock, input.number()?);
         }
-        Some(())
+        Ok(furthest)
     }
 
     /// Whether a program counter of another run is one of those of a location, in the same file; `None` if the recording does not
@@ -140,7 +153,7 @@ mod tests {
         let mut block = Vec::new();
         new.take(&then, &mut block);
         let mut code = Code::default();
-        assert!(code.read(&mut Input(&block[1..])).is_some());
+        assert_eq!(code.read(&mut Input(&block[1..]), &mut |_| Ok(())), Ok(Some(LocId(4))));
         for symbols in [&then, &now] {
             let start = symbols.mapped().next().unwrap().bias;
             assert_eq!(code.has_place(LocId(3), start + 0x123, symbols), Some(true));

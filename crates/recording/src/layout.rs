@@ -59,6 +59,15 @@ pub struct Layouts {
 /// Deeper than any type is nested.
 const DEPTH: usize = 64;
 
+/// So many parts are looked at to find a name: unions of unions have more ways through them than anybody can try.
+const PARTS: usize = 1 << 16;
+
+/// How much is still looked at.
+struct Patience {
+    depth: usize,
+    parts: usize,
+}
+
 impl Layouts {
     /// Reads the debug information of a file; empty if there is none.
     pub fn of_file(path: &Path) -> Layouts {
@@ -69,27 +78,44 @@ impl Layouts {
     pub fn path(&self, start: u64, offset: u64, size: u64) -> Option<String> {
         let mut path = String::new();
         let of = self.variables.get(&start)?.of;
-        self.descend(of, offset, size, DEPTH, &mut path)?;
+        let mut patience = Patience { depth: DEPTH, parts: PARTS };
+        self.descend(of, offset, size, &mut patience, &mut path)?;
         Some(path)
     }
 
     /// The outermost part that is exactly these bytes; else the innermost that contains them, and which of its bytes.
     /// Whether it is exactly these.
-    fn descend(&self, of: u32, offset: u64, size: u64, depth: usize, path: &mut String) -> Option<bool> {
+    fn descend(&self, of: u32, offset: u64, size: u64, patience: &mut Patience, path: &mut String) -> Option<bool> {
         let Type { size: whole, shape } = self.types.get(of as usize)?;
-        if offset.checked_add(size)? > *whole || depth == 0 {
+        if offset.checked_add(size)? > *whole || patience.depth == 0 || patience.parts == 0 {
             return None;
         }
-        if (offset, size) == (0, *whole) {
+        patience.parts -= 1;
+        patience.depth -= 1;
+        let found = self.part_of(*whole, shape, offset, size, patience, path);
+        patience.depth += 1;
+        found
+    }
+
+    fn part_of(
+        &self,
+        whole: u64,
+        shape: &Shape,
+        offset: u64,
+        size: u64,
+        patience: &mut Patience,
+        path: &mut String,
+    ) -> Option<bool> {
+        if (offset, size) == (0, whole) {
             return Some(true);
         }
         match shape {
             Shape::Elements(element) => {
                 let stride = self.types.get(*element as usize)?.size;
                 let index = offset.checked_div(stride)?;
-                if offset + size <= (index + 1) * stride {
+                if offset % stride + size <= stride {
                     path.push_str(&format!("[{index}]"));
-                    return self.descend(*element, offset % stride, size, depth - 1, path);
+                    return self.descend(*element, offset % stride, size, patience, path);
                 }
             }
             Shape::Members(members) => {
@@ -98,7 +124,7 @@ impl Layouts {
                 for member in members {
                     let Some(inside) = offset.checked_sub(member.offset) else { continue };
                     let mut name = if member.name.is_empty() { String::new() } else { format!(".{}", member.name) };
-                    match self.descend(member.of, inside, size, depth - 1, &mut name) {
+                    match self.descend(member.of, inside, size, patience, &mut name) {
                         Some(true) => {
                             path.push_str(&name);
                             return Some(true);
@@ -180,19 +206,24 @@ impl Layouts {
         }
     }
 
-    /// Reads the contents of a block.
-    pub fn read(input: &mut Input) -> Option<Layouts> {
+    /// Reads the contents of a block; `take` is told how many bytes of memory each part takes, and may refuse.
+    pub fn read(input: &mut Input, take: &mut impl FnMut(usize) -> Result<(), String>) -> Result<Layouts, String> {
         let mut layouts = Layouts::default();
-        for _ in 0..input.number()? {
+        let count = input.number()?;
+        // Types may be nested in any order.
+        let known = usize::try_from(count).unwrap_or(usize::MAX);
+        for _ in 0..count {
+            take(size_of::<Type>())?;
             let size = input.number()?;
             let shape = match input.number()? {
                 0 => Shape::Plain,
-                1 => Shape::Elements(input.number()? as u32),
+                1 => Shape::Elements(input.id("type", known)?),
                 more => {
                     let mut members = Vec::new();
                     for _ in 2..more {
                         let name = input.text()?;
-                        members.push(Member { name, offset: input.number()?, of: input.number()? as u32 });
+                        take(size_of::<Member>() + name.len())?;
+                        members.push(Member { name, offset: input.number()?, of: input.id("type", known)? });
                     }
                     Shape::Members(members)
                 }
@@ -201,10 +232,42 @@ impl Layouts {
         }
         for _ in 0..input.number()? {
             let address = input.number()?;
-            let of = input.number()? as u32;
-            layouts.variables.insert(address, Known { of, name: input.text()? });
+            let of = input.id("type", known)?;
+            let name = input.text()?;
+            take(2 * size_of::<Known>() + name.len())?;
+            layouts.variables.insert(address, Known { of, name });
         }
-        Some(layouts)
+        input.end()?;
+        layouts.check_nesting()?;
+        Ok(layouts)
+    }
+
+    /// No type is part of itself.
+    fn check_nesting(&self) -> Result<(), String> {
+        // Of each type, in how many places it is nested that have not been passed.
+        let mut inside = vec![0u32; self.types.len()];
+        self.types.iter().for_each(|known| parts(&known.shape, |part| inside[part as usize] += 1));
+        let mut outermost: Vec<usize> = (0..inside.len()).filter(|&of| inside[of] == 0).collect();
+        let mut passed = 0;
+        while let Some(of) = outermost.pop() {
+            passed += 1;
+            parts(&self.types[of].shape, |part| {
+                inside[part as usize] -= 1;
+                if inside[part as usize] == 0 {
+                    outermost.push(part as usize);
+                }
+            });
+        }
+        if passed == self.types.len() { Ok(()) } else { Err("a type is part of itself".to_owned()) }
+    }
+}
+
+/// The types that a shape is made of.
+fn parts(shape: &Shape, mut each: impl FnMut(u32)) {
+    match shape {
+        Shape::Plain => {}
+        Shape::Elements(element) => each(*element),
+        Shape::Members(members) => members.iter().for_each(|member| each(member.of)),
     }
 }
 
@@ -253,23 +316,59 @@ mod tests {
         assert_eq!(pool.path(101, 0, 1), None);
     }
 
+    fn read(block: &[u8]) -> Result<Layouts, String> {
+        Layouts::read(&mut Input(block), &mut |_| Ok(()))
+    }
+
     #[test]
     fn layouts_are_read_as_they_were_written_and_no_damage_does_harm() {
         let mut out = Vec::new();
         pool().write(&mut out);
-        assert_eq!(Layouts::read(&mut Input(&out)), Some(pool()));
+        assert_eq!(read(&out), Ok(pool()));
         for length in 0..out.len() {
-            assert_eq!(Layouts::read(&mut Input(&out[..length])), None);
+            assert!(read(&out[..length]).is_err());
         }
         for at in 0..out.len() {
             let mut damaged = out.clone();
             damaged[at] ^= 0x15;
-            if let Some(layouts) = Layouts::read(&mut Input(&damaged)) {
+            if let Ok(layouts) = read(&damaged) {
                 for offset in 0..170 {
                     layouts.path(100, offset, 4);
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_type_that_is_part_of_itself_or_of_one_that_is_not_there_is_refused() {
+        let with = |types: Vec<Type>| {
+            let mut out = Vec::new();
+            Layouts { types, variables: HashMap::from([(100, Known { of: 0, name: String::new() })]) }.write(&mut out);
+            read(&out)
+        };
+        let holding = |of: u32| Type { size: 8, shape: Shape::Members(vec![member("m", 0, of)]) };
+        let array = |of: u32| Type { size: 8, shape: Shape::Elements(of) };
+        let plain = || Type { size: 4, shape: Shape::Plain };
+        assert!(with(vec![holding(1), array(2), plain()]).is_ok());
+        assert!(with(vec![plain(), array(0), holding(1)]).is_ok(), "in any order");
+        for types in [vec![holding(0)], vec![plain(), array(1)], vec![holding(1), array(2), holding(0), plain()]] {
+            let error = with(types).unwrap_err();
+            assert!(error.contains("part of itself"), "{error}");
+        }
+        assert!(with(vec![holding(1)]).unwrap_err().contains("type 1 is not known"));
+    }
+
+    /// Forty unions of which each has the next one twice: a way through them for every number of forty bits.
+    #[test]
+    fn a_name_is_found_or_given_up_however_many_ways_there_are() {
+        let union =
+            |next: u32| Type { size: 8, shape: Shape::Members(vec![member("a", 0, next), member("b", 0, next)]) };
+        let mut types: Vec<Type> = (1..=40).map(union).collect();
+        types.push(Type { size: 8, shape: Shape::Plain });
+        let layouts = Layouts { types, variables: HashMap::from([(100, Known { of: 0, name: String::new() })]) };
+        let started = std::time::Instant::now();
+        assert!(layouts.path(100, 0, 4).is_some());
+        assert!(started.elapsed() < std::time::Duration::from_secs(5), "{:?}", started.elapsed());
     }
 
     #[test]

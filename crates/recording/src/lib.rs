@@ -17,6 +17,7 @@ pub mod replay;
 pub mod ring;
 pub mod runtime;
 pub mod seal;
+pub mod sources;
 pub mod standing;
 pub mod symbols;
 pub mod translate;
@@ -28,3 +29,4 @@ pub mod wire;
 
 pub use recorded::{Frame, Recorded};
 pub use recorder::{Ended, Options, Prints, Recorder, Summary, Unrecorded};
+pub use sources::Sources;

@@ -1,16 +1,13 @@
 //! What a recording has beside its events, read again.
 
-use crate::beside::{Input, kind};
+mod read;
+
 use crate::code::Code;
 use crate::layout::Layouts;
 use crate::seal::{Seal, Sealed};
 use crate::wire::Segment;
-use snag_trace::snag_format::read_extras;
 use snag_trace::{EventId, ThreadId, Trace};
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
-use std::io::BufReader;
-use std::path::Path;
 
 /// A function on a stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,110 +50,11 @@ pub struct Recorded {
     pub code: Code,
 }
 
+/// More of a stack is not shown: functions, and bytes of their names.
+const MOST_FRAMES: usize = 1000;
+const MOST_TEXT: usize = 1 << 18;
+
 impl Recorded {
-    /// Reads what a trace file has; `None` if it was not recorded.
-    pub fn read(path: &Path) -> Option<Recorded> {
-        // Whatever else the path is, it cannot be read a second time.
-        if !std::fs::metadata(path).ok()?.is_file() {
-            return None;
-        }
-        let file = File::open(path).ok()?;
-        let mut recorded = Recorded { nodes: vec![(0, 0)], ..Recorded::default() };
-        let mut any = false;
-        read_extras(BufReader::new(file), |_, block| {
-            any |= recorded.block(block).is_some();
-        })
-        .ok()?;
-        any.then_some(recorded)
-    }
-
-    fn block(&mut self, block: &[u8]) -> Option<()> {
-        let (&block_kind, rest) = block.split_first()?;
-        let mut input = Input(rest);
-        match block_kind {
-            kind::STRETCH => {
-                let mut stretch = Stretch { first: input.number()?, ..Stretch::default() };
-                for _ in 0..input.number()? {
-                    stretch.start.push((input.number()? as u32, input.number()?));
-                }
-                let mut index = 0;
-                for _ in 0..input.number()? {
-                    index += input.number()? as u32;
-                    stretch.calls.push((index, input.number()? as u32));
-                }
-                index = 0;
-                for _ in 0..input.number()? {
-                    index += input.number()? as u32;
-                    stretch.steps.push((index, input.signed()?));
-                }
-                self.stretches.push(stretch);
-            }
-            kind::NAMES => {
-                for _ in 0..input.number()? {
-                    self.strings.push(input.text()?);
-                }
-                for _ in 0..input.number()? {
-                    let _pc = input.number()?;
-                    let mut frames = Vec::new();
-                    for _ in 0..input.number()? {
-                        frames.push((input.number()? as u32, input.number()? as u32));
-                    }
-                    self.frames.push(frames);
-                }
-                for _ in 0..input.number()? {
-                    self.nodes.push((input.number()? as u32, input.number()? as u32));
-                }
-            }
-            kind::SCHEDULE => {
-                for _ in 0..input.number()? {
-                    let thread = input.number()?;
-                    self.turns.push(((thread >> 1) as u32, thread & 1 == 1, input.number()?));
-                }
-            }
-            kind::ABOUT => {
-                for entry in rest.split(|&byte| byte == 0) {
-                    if let Some((key, value)) = String::from_utf8_lossy(entry).split_once('=') {
-                        self.about.push((key.to_owned(), value.to_owned()));
-                    }
-                }
-            }
-            kind::DATA => {
-                for _ in 0..input.number()? {
-                    let address = input.number()?;
-                    let size = input.number()?;
-                    self.data.insert(address, (size, input.text()?));
-                }
-            }
-            kind::THREADS => {
-                for _ in 0..input.number()? {
-                    let thread = input.number()? as u32;
-                    self.names.insert(thread, input.text()?);
-                }
-            }
-            kind::SITES => {
-                for _ in 0..input.number()? {
-                    let location = input.number()? as u32;
-                    let mut frames = Vec::new();
-                    for _ in 0..input.number()? {
-                        frames.push(Frame { function: input.text()?, place: input.text()? });
-                    }
-                    self.sites.insert(location, frames);
-                }
-            }
-            kind::LAYOUTS => {
-                self.layouts = Layouts::read(&mut input)?;
-                for (start, known) in self.layouts.variables.iter().filter(|(_, known)| !known.name.is_empty()) {
-                    if let Some((_, name)) = self.data.get_mut(start) {
-                        name.clone_from(&known.name);
-                    }
-                }
-            }
-            kind::CODE => self.code.read(&mut input)?,
-            _ => return None,
-        }
-        Some(())
-    }
-
     /// The stretch that an event lies in, and its place there.
     fn stretch(&self, event: EventId) -> Option<(&Stretch, u32)> {
         let at = self.stretches.partition_point(|s| s.first <= event.0 as u64).checked_sub(1)?;
@@ -164,7 +62,8 @@ impl Recorded {
         Some((stretch, event.0 - stretch.first as u32))
     }
 
-    /// The functions that an event's thread was in, innermost first, without the place of the event itself.
+    /// The functions that an event's thread was in, innermost first, without the place of the event itself; of very many the
+    /// innermost.
     pub fn callers(&self, trace: &Trace, event: EventId) -> Vec<Frame> {
         let Some((stretch, index)) = self.stretch(event) else { return Vec::new() };
         let thread = trace.thread_of(event);
@@ -173,12 +72,18 @@ impl Recorded {
         let last = stretch.calls.iter().rev().find(same).map(|call| call.1);
         let number = thread_number(trace, thread);
         let mut call = last.or_else(|| stretch.start.get(number).map(|start| start.0)).unwrap_or(0);
-        let mut all = Vec::new();
+        let (mut all, mut bytes) = (Vec::new(), 0);
+        // Every caller comes before its calls, which was checked when they were read.
         while call != 0 {
             let Some(&(caller, frame)) = self.nodes.get(call as usize) else { break };
             for &(function, place) in self.frames.get(frame as usize).into_iter().flatten() {
-                let text = |id: u32| self.strings.get(id as usize).cloned().unwrap_or_default();
-                all.push(Frame { function: text(function), place: text(place) });
+                let text = |id: u32| self.strings.get(id as usize).map_or("", String::as_str);
+                let (function, place) = (text(function), text(place));
+                bytes += function.len() + place.len();
+                if all.len() == MOST_FRAMES || bytes > MOST_TEXT {
+                    return all;
+                }
+                all.push(Frame { function: function.to_owned(), place: place.to_owned() });
             }
             call = caller;
         }
@@ -188,20 +93,27 @@ impl Recorded {
     /// The functions that an event's thread was in, innermost first, from the place of the event on.
     pub fn stack(&self, trace: &Trace, event: EventId) -> Vec<Frame> {
         let site = trace.events.location(event.index());
-        let mut stack = self.sites.get(&site.0).cloned().unwrap_or_default();
+        let own = self.sites.get(&site.0).map_or(&[][..], |frames| &frames[..frames.len().min(MOST_FRAMES)]);
+        let mut stack = own.to_vec();
         stack.extend(self.callers(trace, event));
         stack
     }
 
     /// Which step of its thread each event belongs to, counted from 1.
     pub fn steps(&self, trace: &Trace) -> Vec<u64> {
-        let numbers = thread_numbers(trace);
-        let mut done = vec![0; numbers.iter().max().map_or(0, |last| last + 1)];
+        // Names can be any numbers, so that they are counted anew.
+        let mut known: HashMap<usize, usize> = HashMap::new();
+        let mut place = |number: usize| {
+            let next = known.len();
+            *known.entry(number).or_insert(next)
+        };
+        let places: Vec<usize> = thread_numbers(trace).into_iter().map(&mut place).collect();
+        let mut done = vec![0u64; known.len()];
         let mut exceptions = self.stretches.iter().flat_map(|s| s.steps.iter().map(|e| (s.first + e.0 as u64, e.1)));
         let mut exception = exceptions.next();
         let mut steps = Vec::with_capacity(trace.len());
         for (index, thread) in trace.events.threads().iter().enumerate() {
-            let step: &mut u64 = &mut done[numbers[thread.index()]];
+            let step = &mut done[places[thread.index()]];
             *step = step.wrapping_add(1);
             if let Some((_, more)) = exception.filter(|(event, _)| *event == index as u64) {
                 *step = step.wrapping_add_signed(more);
@@ -227,7 +139,7 @@ impl Recorded {
         }
         match self.data_size(address) {
             Some(whole) if (offset, size) == (0, whole) => Some(name.to_owned()),
-            _ => Some(format!("{name}[{offset}..{}]", offset + size)),
+            _ => Some(format!("{name}[{offset}..{}]", offset.saturating_add(size))),
         }
     }
 

@@ -396,7 +396,12 @@ fn processor_time(whose: libc::c_int) -> Duration {
 
 /// A checksum of a program, to tell whether it has changed.
 pub fn digest(program: &Path) -> Option<String> {
-    std::fs::read(program).ok().map(|bytes| format!("{:016x}", checksum(&bytes)))
+    std::fs::read(program).ok().map(|bytes| digest_of(&bytes))
+}
+
+/// The same of what is in the file.
+pub fn digest_of(bytes: &[u8]) -> String {
+    format!("{:016x}", checksum(bytes))
 }
 
 /// A checksum of the environment, but for what differs from shell to shell.

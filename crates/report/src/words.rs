@@ -82,9 +82,7 @@ pub fn holding(trace: &Trace, locks: &[LockId]) -> String {
 /// Text of a trace made harmless for a terminal or a page: what would control
 /// it, or reorder what is shown, is spelled out.
 pub fn clean(text: &str) -> Cow<'_, str> {
-    let bad = |c: char| {
-        c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
-    };
+    let bad = |c: char| c.is_control() || is_unseen(c);
     if !text.contains(bad) {
         return Cow::Borrowed(text);
     }
@@ -99,6 +97,15 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// Whether a character ends lines, changes the direction of what is around it, or is not seen at all.
+fn is_unseen(c: char) -> bool {
+    let ends_lines = matches!(c, '\u{2028}' | '\u{2029}');
+    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{206f}');
+    let is_nothing =
+        matches!(c, '\u{ad}' | '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}');
+    ends_lines || turns || is_nothing || matches!(c, '\u{e0000}'..='\u{e0fff}')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,5 +115,13 @@ mod tests {
         assert_eq!(clean("x.y ü"), "x.y ü");
         assert_eq!(clean("\u{1b}[2Jx\r\n"), "\\u{1b}[2Jx\\u{d}\\u{a}");
         assert_eq!(clean("a\u{202e}b"), "a\\u{202e}b");
+        for hidden in ['\u{85}', '\u{2028}', '\u{61c}', '\u{200b}', '\u{2067}', '\u{feff}', '\u{e0041}'] {
+            assert_eq!(clean(&format!("a{hidden}b")), format!("a\\u{{{:x}}}b", hidden as u32));
+        }
+        assert_eq!(
+            clean("\u{645}\u{6cc}\u{200c}\u{62e}"),
+            "\u{645}\u{6cc}\u{200c}\u{62e}",
+            "joiners are part of words"
+        );
     }
 }

@@ -1,47 +1,43 @@
 //! What a recording knows beside its events, for reports.
 
-use snag_recording::Recorded;
+use snag_recording::{Recorded, Sources};
 use snag_report::{Background, Frame};
-use snag_trace::{Cells, EventId, Op, ThreadId, Trace, VarId, Variable};
+use snag_trace::{Cells, EventId, Namer, Op, ThreadId, Trace, VarId, Variable};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// A recording and what was worked out about its trace.
 pub struct Recording {
-    recorded: Recorded,
+    recorded: Arc<Recorded>,
+    sources: Sources,
     /// Made when the first question is about memory.
     cells: OnceLock<Cells>,
 }
 
 impl Recording {
-    /// Reads it; `None` if the trace was not recorded by us. Gives variables of the program their names.
-    pub fn read(path: &Path, trace: &mut Trace) -> Option<Recording> {
+    /// Reads it; `None` if the trace was not recorded by us. Gives variables of the program their names. Source files below `roots` may
+    /// be shown.
+    pub fn read(path: &Path, trace: &mut Trace, roots: &[PathBuf]) -> snag_trace::Result<Option<Recording>> {
         let recorded = Recording::name_variables(path, trace)?;
-        Some(Recording { recorded, cells: OnceLock::new() })
+        let with = |recorded| Recording { recorded, sources: Sources::new(roots), cells: OnceLock::new() };
+        Ok(recorded.map(with))
     }
 
-    /// The same for a trace that somebody who was given up may still look at: then it is copied.
-    pub fn read_shared(path: &Path, trace: &mut Arc<Trace>) -> Option<Recording> {
-        let recorded = Recorded::read(path)?;
-        Recording::give_names(&recorded, Arc::make_mut(trace));
-        Some(Recording { recorded, cells: OnceLock::new() })
+    /// The same for a trace that an engine may still look at which was given up: then it is copied.
+    pub fn read_shared(
+        path: &Path,
+        trace: &mut Arc<Trace>,
+        roots: &[PathBuf],
+    ) -> snag_trace::Result<Option<Recording>> {
+        Recording::read(path, Arc::make_mut(trace), roots)
     }
 
     /// Gives variables of the program their names, if the trace was recorded by us.
-    pub fn name_variables(path: &Path, trace: &mut Trace) -> Option<Recorded> {
-        let recorded = Recorded::read(path)?;
-        Recording::give_names(&recorded, trace);
-        Some(recorded)
-    }
-
-    fn give_names(recorded: &Recorded, trace: &mut Trace) {
-        for id in (0..trace.tables.variable_count()).map(VarId::new) {
-            if let Variable::Range { address, size } = trace.tables.variable(id)
-                && let Some(name) = recorded.part(address, size)
-            {
-                trace.tables.aliases.insert(id, name);
-            }
-        }
+    pub fn name_variables(path: &Path, trace: &mut Trace) -> snag_trace::Result<Option<Arc<Recorded>>> {
+        let Some(recorded) = Recorded::read(path, trace)?.map(Arc::new) else { return Ok(None) };
+        let names = recorded.clone();
+        trace.tables.namer = Some(Namer(Arc::new(move |address, size| names.part(address, size))));
+        Ok(Some(recorded))
     }
 
     /// Where the program itself was at an event, not a library of its language.
@@ -104,13 +100,6 @@ impl Background for Recording {
     }
 
     fn source(&self, path: &str, line: u64) -> Option<String> {
-        let mut path = PathBuf::from(path);
-        if path.is_relative()
-            && let Some(folder) = self.recorded.about("folder")
-        {
-            path = Path::new(folder).join(path);
-        }
-        let text = std::fs::read_to_string(path).ok()?;
-        text.lines().nth(line as usize - 1).map(str::to_owned)
+        self.sources.line(&self.recorded, path, line)
     }
 }

@@ -49,6 +49,25 @@ pub struct Global {
     /// Threads to use [default: one per processor]
     #[arg(short, long, global = true, help_heading = "Global options", value_name = "N", value_parser = jobs)]
     pub jobs: Option<NonZeroUsize>,
+    /// Most memory for the names, comments and declarations of a trace, and for what a recording has beside its events: 512M, 4G; 16
+    /// bytes more for each byte of the file
+    #[arg(long, global = true, help_heading = "Global options", value_name = "SIZE", default_value = "512M", value_parser = size)]
+    pub memory: u64,
+}
+
+/// A number of bytes, with a letter for powers of 1024.
+fn size(text: &str) -> Result<u64, String> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let shift = match text[end..].to_ascii_uppercase().as_str() {
+        "" | "B" => 0,
+        "K" | "KB" | "KIB" => 10,
+        "M" | "MB" | "MIB" => 20,
+        "G" | "GB" | "GIB" => 30,
+        "T" | "TB" | "TIB" => 40,
+        _ => return Err("not a size such as 512M or 4G".to_owned()),
+    };
+    let number: u64 = text[..end].parse().map_err(|_| "not a size such as 512M or 4G".to_owned())?;
+    number.checked_mul(1 << shift).ok_or_else(|| "more than there can be".to_owned())
 }
 
 fn jobs(text: &str) -> Result<NonZeroUsize, String> {
@@ -120,4 +139,22 @@ pub enum Command {
     Man(pages::ManArgs),
     /// Print a completion script for a shell
     Completions(pages::CompletionArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn sizes_are_numbers_with_a_letter() {
+        let mega = 1 << 20;
+        for (text, bytes) in
+            [("512M", 512 * mega), ("4g", 4096 * mega), ("2GiB", 2048 * mega), ("10", 10), ("1k", 1024)]
+        {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "M", "1.5G", "-1", "1 G", "4X", "99999999999999999999", "99999999T"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
 }

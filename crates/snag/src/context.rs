@@ -17,6 +17,8 @@ pub struct Context {
     pub verbose: bool,
     /// Threads to use.
     pub jobs: usize,
+    /// Bytes of memory that a trace may take beside its events.
+    pub memory: u64,
     colour: Colour,
     bars: bool,
 }
@@ -39,7 +41,8 @@ impl Context {
         let watched = global.progress.is_auto() && !global.quiet && io::stderr().is_terminal();
         let jobs = global.jobs.map(usize::from);
         let jobs = jobs.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
-        Context { quiet: global.quiet, verbose: global.verbose, jobs, colour, bars: watched }
+        let Global { quiet, verbose, memory, .. } = *global;
+        Context { quiet, verbose, jobs, memory, colour, bars: watched }
     }
 
     /// How text looks: `to_file` if it goes to a file instead of standard output.

@@ -30,6 +30,24 @@ pub enum Claim {
     Deadlock(DeadlockClaim),
 }
 
+impl Claim {
+    /// Its name in the document.
+    pub fn id(&self) -> &str {
+        match self {
+            Claim::Race(race) => &race.id,
+            Claim::Deadlock(deadlock) => &deadlock.id,
+        }
+    }
+
+    /// Whether it was found with missing methods ignored.
+    pub fn missing_ignored(&self) -> bool {
+        match self {
+            Claim::Race(race) => race.missing_ignored,
+            Claim::Deadlock(deadlock) => deadlock.missing_ignored,
+        }
+    }
+}
+
 /// A race as a document claims it.
 #[derive(Deserialize)]
 #[allow(dead_code)] // Fields that are only required to be there.

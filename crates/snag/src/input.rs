@@ -62,7 +62,7 @@ impl Source {
         {
             let read = Arc::new(AtomicU64::new(0));
             let counted = Counted { file, read: read.clone() };
-            let reader = snag_trace::read_from(counted, format, Some(path)).map_err(failed)?;
+            let reader = snag_trace::read_within(context.memory, counted, format, Some(path)).map_err(failed)?;
             return Ok(Source {
                 name: name(path),
                 reader,
@@ -74,11 +74,12 @@ impl Source {
             });
         }
         let reader = match Patient::is_for(path) {
-            false => snag_trace::open(path, format),
+            false => snag_trace::open_within(context.memory, path, format),
             true => {
                 let shown = if path == Path::new("-") { Path::new("standard input") } else { path };
                 let cannot = |error: io::Error| Error::new(Position::Whole, format!("cannot open: {error}"));
-                Patient::open(path).map_err(cannot).and_then(|input| snag_trace::read_from(input, format, Some(shown)))
+                let input = Patient::open(path).map_err(cannot);
+                input.and_then(|input| snag_trace::read_within(context.memory, input, format, Some(shown)))
             }
         };
         let reader = reader.map_err(|error| match interrupt::interrupted() {

@@ -38,6 +38,8 @@ pub struct Job<'a> {
     pub globals: Vec<Global>,
     /// Traces of up to so many events are kept whole in memory.
     pub whole: u64,
+    /// Source files below these folders may be shown.
+    pub source_roots: &'a [PathBuf],
 }
 
 /// Why a trace is not in the report.
@@ -156,7 +158,11 @@ fn one(
     }
     let found_any = !analysis.races.is_empty() || !analysis.deadlocks.is_empty() || !analysis.candidates.is_empty();
     // Names and stacks are for findings.
-    let recording = if found_any { Recording::read_shared(path, &mut trace) } else { None };
+    let recording = match found_any {
+        true => Recording::read_shared(path, &mut trace, job.source_roots),
+        false => Ok(None),
+    };
+    let recording = recording.map_err(|error| Stop::Trace(input::unread(&name, error)))?;
     let background = recording.as_ref().map(|recording| recording as &dyn Background);
     // In the part that was lost there may be more.
     analysis.engines.iter_mut().for_each(|engine| engine.complete &= whole);

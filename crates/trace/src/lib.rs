@@ -30,6 +30,7 @@ mod ranges;
 mod reaches;
 pub mod reader;
 mod rng;
+pub mod room;
 mod scan;
 pub mod snag_format;
 pub mod stats;
@@ -48,10 +49,13 @@ pub use events::Events;
 pub use ids::*;
 pub use names::Names;
 pub use op::{MemoryOrder, Op, Ops};
-pub use open::{Format, TraceWriter, WriteOptions, create, open, read_from, why, why_not_created};
+pub use open::{
+    Format, TraceWriter, WriteOptions, create, open, open_within, read_from, read_within, why, why_not_created,
+};
 pub use pointers::Pointers;
 pub use reader::{BlockReader, TraceReader};
 pub use rng::Rng;
-pub use tables::{Declarations, Space, Tables, Variable};
+pub use room::Room;
+pub use tables::{Declarations, Namer, Space, Tables, Variable};
 pub use trace::Trace;
 pub use validate::{Rule, Validator};

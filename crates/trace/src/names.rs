@@ -147,6 +147,11 @@ impl Names {
         self.ends.is_empty()
     }
 
+    /// Bytes of memory that they take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.text.capacity() + self.ends.capacity() * size_of::<usize>() + self.slots.len() * size_of::<Slot>()
+    }
+
     /// The name with this index.
     pub fn get(&self, index: usize) -> &str {
         let start = if index == 0 { 0 } else { self.ends[index - 1] };

@@ -7,6 +7,7 @@ use crate::compression::{Compression, Compressor, SNIFFED};
 use crate::error::{Error, Position, Result};
 use crate::events::Events;
 use crate::reader::{BlockReader, TraceReader};
+use crate::room::{DEFAULT_MEMORY, Room};
 use crate::snag_format::{SnagReader, SnagWriter};
 use crate::std_format::{StdReader, StdWriter};
 use crate::tables::Tables;
@@ -14,6 +15,8 @@ use crate::text_format::{TextReader, TextWriter};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Cursor, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The formats of traces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,15 +101,20 @@ pub fn why_not_created(error: &io::Error) -> String {
 
 /// Opens a trace; `-` is the standard input. The format is found out unless it is given.
 pub fn open(path: &Path, format: Option<Format>) -> Result<TraceReader> {
+    open_within(DEFAULT_MEMORY, path, format)
+}
+
+/// The same; names, comments and declarations may take so many bytes of memory: see [`Room`].
+pub fn open_within(memory: u64, path: &Path, format: Option<Format>) -> Result<TraceReader> {
     if path == Path::new("-") {
-        return read_from(io::stdin(), format, Some(Path::new("standard input")));
+        return read_within(memory, io::stdin(), format, Some(Path::new("standard input")));
     }
     let cannot_open = |e: io::Error| whole(format!("cannot open: {}", why(&e))).in_file(path);
     let file = File::open(path).map_err(cannot_open)?;
     if file.metadata().map_err(cannot_open)?.is_dir() {
         return Err(whole("is a directory, not a trace").in_file(path));
     }
-    read_from(file, format, Some(path))
+    read_within(memory, file, format, Some(path))
 }
 
 /// Reads a trace, possibly compressed, from a stream; `path` only serves error messages.
@@ -115,12 +123,38 @@ pub fn read_from(
     format: Option<Format>,
     path: Option<&Path>,
 ) -> Result<TraceReader> {
+    read_within(DEFAULT_MEMORY, input, format, path)
+}
+
+/// The same; names, comments and declarations may take so many bytes of memory: see [`Room`].
+pub fn read_within(
+    memory: u64,
+    input: impl Read + Send + 'static,
+    format: Option<Format>,
+    path: Option<&Path>,
+) -> Result<TraceReader> {
     let located = |e: Error| match path {
         Some(path) => e.in_file(path),
         None => e,
     };
+    let read = Arc::new(AtomicU64::new(0));
+    let input = Measured { input, read: read.clone() };
     let blocks = read_blocks(Box::new(input), format).map_err(located)?;
-    Ok(TraceReader::new(blocks, path))
+    Ok(TraceReader::new(blocks, path).within(Room::new(memory).with_read(read)))
+}
+
+/// Counts the bytes of a file as it is stored.
+struct Measured<R> {
+    input: R,
+    read: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Measured<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.input.read(buffer)?;
+        self.read.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
 }
 
 fn read_blocks(input: Box<dyn Read + Send>, format: Option<Format>) -> Result<Box<dyn BlockReader>> {

@@ -9,6 +9,9 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+/// About how many bytes a set takes beside its objects.
+const EACH: usize = 64;
+
 /// Sets of objects, each kept once, in the order in which it was given.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reaches {
@@ -67,6 +70,11 @@ impl Reaches {
     /// Whether any set is a list of arguments.
     pub fn has_arguments(&self) -> bool {
         !self.arguments.is_empty()
+    }
+
+    /// Bytes of memory that they take.
+    pub fn bytes(&self) -> usize {
+        self.objects.capacity() * size_of::<Object>() + EACH * self.ends.len()
     }
 
     /// How many sets there are.

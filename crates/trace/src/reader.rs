@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Position, Result};
 use crate::events::Events;
+use crate::room::Room;
 use crate::tables::Tables;
 use crate::trace::Trace;
 use crate::trees::Trees;
@@ -63,6 +64,12 @@ impl TraceReader {
         self
     }
 
+    /// Sets how much memory names, comments and declarations may take.
+    pub fn within(mut self, room: Room) -> TraceReader {
+        self.tables.limit(room);
+        self
+    }
+
     /// Replaces `events` by the next block; false at the end. After an error it holds those that stand before what is wrong.
     pub fn next_block(&mut self, events: &mut Events) -> Result<bool> {
         events.restart(self.count);
@@ -103,8 +110,12 @@ impl TraceReader {
             events.truncate(broken.event - events.first);
         }
         self.count = events.first + events.len();
-        if !self.as_written {
-            self.trees.resolve(events, from, &mut self.tables);
+        if !self.as_written
+            && let Err((event, message)) = self.trees.resolve(events, from, &mut self.tables)
+        {
+            read = Err(Error::new(self.format.position_of(events.first + event), message));
+            events.truncate(event);
+            self.count = events.first + events.len();
         }
         read.map_err(|error| self.locate(error))
     }

@@ -28,7 +28,7 @@ mod recording;
 mod write;
 
 pub use blocks::repaired;
-pub use extra::read_extras;
+pub use extra::{Extra, read_extras};
 pub use file::SnagFile;
 pub use read::SnagReader;
 pub use recorded::{Batch, RecordedEvent, Spot, SpotId};

@@ -4,7 +4,10 @@ use crate::ids::*;
 use crate::names::{Key, Names};
 use crate::ranges::Ranges;
 use crate::reaches::Reaches;
-use std::collections::HashMap;
+use crate::room::Room;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 /// The kinds of names, each with ids of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,6 +95,17 @@ pub struct Layout {
     pub open_end: bool,
 }
 
+/// Gives an address range (its first byte and size) a name when it is asked for one: a trace has millions of ranges, and a report
+/// shows a few.
+#[derive(Clone)]
+pub struct Namer(pub Arc<dyn Fn(u64, u64) -> Option<String> + Send + Sync>);
+
+impl fmt::Debug for Namer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Namer")
+    }
+}
+
 /// All names and declarations of a trace.
 #[derive(Clone, Debug)]
 pub struct Tables {
@@ -107,9 +121,46 @@ pub struct Tables {
     pub comments: Vec<(u64, String)>,
     /// How the text looked.
     pub layout: Layout,
-    /// Names that reports give address ranges. They are not part of the trace and are never written.
-    pub aliases: HashMap<VarId, String>,
+    /// Who gives address ranges the names that reports have for them. These are not part of the trace and are never written.
+    pub namer: Option<Namer>,
+    /// How much memory all this may take.
+    room: Room,
+    /// Bytes that the first comments take, and how many these are.
+    comments_taken: (usize, u64),
+    /// What was declared by the time somebody asked for the first time.
+    declared: OnceLock<Declared>,
 }
+
+/// Declarations by what they are about.
+#[derive(Clone, Debug)]
+struct Declared {
+    plain_locks: HashSet<LockId>,
+    semaphores: HashMap<SemId, u32>,
+    barriers: HashMap<BarrierId, u32>,
+    /// How many there were of each.
+    counts: [usize; 3],
+}
+
+impl Declared {
+    fn of(declarations: &Declarations) -> Declared {
+        let Declarations { plain_locks, semaphores, barriers, .. } = declarations;
+        // The first one counts.
+        Declared {
+            plain_locks: plain_locks.iter().copied().collect(),
+            semaphores: semaphores.iter().rev().copied().collect(),
+            barriers: barriers.iter().rev().copied().collect(),
+            counts: [plain_locks.len(), semaphores.len(), barriers.len()],
+        }
+    }
+}
+
+/// About how many bytes each of them takes beside its name, here and where the rules are checked.
+const THREAD: usize = 256;
+const LOCK: usize = 96;
+const OTHER: usize = 64;
+const VARIABLE: usize = 56;
+const DECLARATION: usize = 64;
+const COMMENT: usize = 64;
 
 impl Default for Tables {
     fn default() -> Self {
@@ -129,7 +180,10 @@ impl Tables {
             declarations: Declarations::default(),
             comments: Vec::new(),
             layout: Layout::default(),
-            aliases: HashMap::new(),
+            namer: None,
+            room: Room::default(),
+            comments_taken: (0, 0),
+            declared: OnceLock::new(),
         };
         tables.intern(Space::Location, "");
         tables
@@ -214,10 +268,11 @@ impl Tables {
 
     /// A variable's name as reports show it.
     pub fn variable_text(&self, id: VarId) -> String {
-        if let Some(alias) = self.aliases.get(&id) {
-            return alias.clone();
-        }
-        self.variable_spelled(id)
+        let alias = match (&self.namer, self.variable(id)) {
+            (Some(Namer(name)), Variable::Range { address, size }) => name(address, size),
+            _ => None,
+        };
+        alias.unwrap_or_else(|| self.variable_spelled(id))
     }
 
     /// A variable as the trace itself spells it, whatever reports call it.
@@ -297,17 +352,65 @@ impl Tables {
 
     /// Initial count of a semaphore.
     pub fn semaphore_initial(&self, id: SemId) -> u32 {
-        self.declarations.semaphores.iter().find(|d| d.0 == id).map_or(0, |d| d.1)
+        let declared = self.declared();
+        let later = || self.declarations.semaphores.get(declared.counts[1]..)?.iter().find(|d| d.0 == id).map(|d| d.1);
+        declared.semaphores.get(&id).copied().or_else(later).unwrap_or(0)
     }
 
     /// Declared number of parties of a barrier.
     pub fn barrier_parties(&self, id: BarrierId) -> Option<u32> {
-        self.declarations.barriers.iter().find(|d| d.0 == id).map(|d| d.1)
+        let declared = self.declared();
+        let later = || self.declarations.barriers.get(declared.counts[2]..)?.iter().find(|d| d.0 == id).map(|d| d.1);
+        declared.barriers.get(&id).copied().or_else(later)
     }
 
     /// Whether its holder may acquire a lock again.
     pub fn lock_is_plain(&self, id: LockId) -> bool {
-        self.declarations.plain_locks.contains(&id)
+        let declared = self.declared();
+        let later = || self.declarations.plain_locks.get(declared.counts[0]..).is_some_and(|more| more.contains(&id));
+        declared.plain_locks.contains(&id) || later()
+    }
+
+    fn declared(&self) -> &Declared {
+        self.declared.get_or_init(|| Declared::of(&self.declarations))
+    }
+
+    /// Sets how much memory all this may take.
+    pub fn limit(&mut self, room: Room) {
+        self.room = room;
+    }
+
+    /// How much memory all this may take.
+    pub fn room(&self) -> &Room {
+        &self.room
+    }
+
+    /// Bytes that all this takes, beside what so many events account for: they may touch a range each.
+    pub fn taken(&mut self, events: u64) -> u64 {
+        let (counted, mut taken) = self.comments_taken;
+        let new = self.comments.get(counted..).unwrap_or_default();
+        taken += new.iter().map(|comment| (COMMENT + comment.1.len()) as u64).sum::<u64>();
+        self.comments_taken = (self.comments.len(), taken);
+        let of_names = |space: Space| {
+            let each = match space {
+                Space::Thread => THREAD,
+                Space::Lock => LOCK,
+                Space::VariableName => VARIABLE,
+                _ => OTHER,
+            };
+            self.names(space).bytes() + each * self.names(space).len()
+        };
+        let names: usize = Space::ALL.into_iter().map(of_names).sum();
+        let ranges = (self.variables.len() - self.named.len()).saturating_sub(events as usize);
+        let Declarations { plain_locks, semaphores, barriers, initial } = &self.declarations;
+        let declared = plain_locks.len() + semaphores.len() + barriers.len() + initial.len();
+        taken + (names + VARIABLE * ranges + self.reaches.bytes() + DECLARATION * declared) as u64
+    }
+
+    /// Refuses tables that take more memory than they may; `events` have been read, and the reader itself keeps `more` bytes.
+    pub fn check_room(&mut self, events: u64, more: u64) -> Result<(), String> {
+        let taken = self.taken(events) + more;
+        self.room.check(taken, "the names, comments and declarations of the trace")
     }
 }
 

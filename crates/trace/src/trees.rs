@@ -40,7 +40,12 @@ pub(crate) struct Trees {
     seen: HashMap<Object, u32>,
     /// Calls that were not found in `resolved`.
     calls: u32,
+    /// Members of all lists in `leads_to`.
+    members: usize,
 }
+
+/// About how many bytes an object takes here beside its members.
+const EACH: usize = 96;
 
 impl Trees {
     pub(crate) fn new() -> Trees {
@@ -48,30 +53,45 @@ impl Trees {
     }
 
     /// Follows the events of a block from `from` on, which are the next of the stream, and gives missing methods what
-    /// they could reach in place of their arguments.
-    pub(crate) fn resolve(&mut self, events: &mut Events, from: usize, tables: &mut Tables) {
+    /// they could reach in place of their arguments. If that takes too much memory, says at which event.
+    pub(crate) fn resolve(
+        &mut self,
+        events: &mut Events,
+        from: usize,
+        tables: &mut Tables,
+    ) -> Result<(), (usize, String)> {
         if self.leads_to.is_empty() && !tables.has_arguments() && !events.ops()[from..].contains(&Op::Reach) {
-            return;
+            return Ok(());
         }
         for index in from..events.len() {
             match events.ops()[index] {
                 Op::Reach => {
                     let (object, set) = (VarId(events.targets()[index]), ReachId(events.aux(index)));
                     self.describe(object, tables.reach_objects(set), tables);
+                    self.check_room(events, index, tables)?;
                 }
                 Op::Write | Op::AtomicWrite | Op::Rmw if !self.leads_to.is_empty() => {
                     let event = events.get(index);
                     if let Some(value) = event.value_written() {
                         self.write(VarId(event.target), value as u64, tables);
+                        self.check_room(events, index, tables)?;
                     }
                 }
                 Op::MethodBegin if tables.are_arguments(ReachId(events.aux(index))) => {
                     let reached = self.reached(ReachId(events.aux(index)), tables);
                     events.set_aux(index, reached.0);
+                    self.check_room(events, index, tables)?;
                 }
                 _ => {}
             }
         }
+        Ok(())
+    }
+
+    /// Sets that are small in a file can be large here: each object has its own.
+    fn check_room(&self, events: &Events, index: usize, tables: &mut Tables) -> Result<(), (usize, String)> {
+        let own = self.members * size_of::<Object>() + EACH * (self.leads_to.len() + self.seen.len());
+        tables.check_room((events.first + index) as u64, own as u64).map_err(|message| (index, message))
     }
 
     fn describe(&mut self, object: VarId, members: &[Object], tables: &Tables) {
@@ -86,7 +106,9 @@ impl Trees {
 
     fn lead(&mut self, from: VarId, to: Vec<Object>) {
         if self.leads_to.get(&from) != Some(&to) {
-            self.leads_to.insert(from, to);
+            self.members += to.len();
+            let before = self.leads_to.insert(from, to);
+            self.members -= before.map_or(0, |before| before.len());
             self.resolved.clear();
         }
     }
@@ -129,6 +151,7 @@ impl Trees {
         let members = self.leads_to.entry(to).or_default();
         if !members.contains(&member) {
             members.push(member);
+            self.members += 1;
             self.resolved.clear();
         }
     }

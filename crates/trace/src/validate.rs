@@ -175,7 +175,9 @@ pub struct Validator {
     described: HashSet<VarId>,
     /// How many declarations of plain locks, semaphores and barriers were taken note of. There may only be more later.
     declared: [usize; 3],
-    /// Whether all threads that have a name are running.
+    /// How many threads that have a name are not running.
+    others: usize,
+    /// Whether there are none.
     all_run: bool,
 }
 
@@ -322,7 +324,13 @@ impl Validator {
     }
 
     fn find_out_who_runs(&mut self) {
-        self.all_run = self.states.iter().all(|&state| state == State::Running);
+        self.all_run = self.others == 0;
+    }
+
+    fn set_state(&mut self, thread: ThreadId, state: State) {
+        let before = std::mem::replace(&mut self.states[thread.index()], state);
+        self.others += (state != State::Running) as usize;
+        self.others -= (before != State::Running) as usize;
     }
 
     /// Whether the only thing to check about an access is the heap.
@@ -344,6 +352,7 @@ impl Validator {
 
     fn prepare(&mut self, tables: &Tables) {
         if self.threads.len() < tables.thread_count() {
+            self.others += tables.thread_count() - self.states.len();
             self.states.resize(tables.thread_count(), State::Unseen);
             self.threads.resize_with(tables.thread_count(), Thread::default);
         }
@@ -372,7 +381,7 @@ impl Validator {
         let name = |t: ThreadId| tables.thread_name(t);
         match self.states[thread.index()] {
             State::Unseen | State::Forked => {
-                self.states[thread.index()] = State::Running;
+                self.set_state(thread, State::Running);
             }
             State::Running | State::Deciding if event.op == Op::Begin => {
                 return Err((Rule::BeginNotFirst, format!("thread {} begins after it already ran", name(thread))));
@@ -380,7 +389,7 @@ impl Validator {
             State::Deciding if event.op.on_other_side() => {}
             State::Deciding => {
                 self.symbolic.leave_side(thread);
-                self.states[thread.index()] = State::Running;
+                self.set_state(thread, State::Running);
             }
             State::Running => {}
             State::Waiting if event.op == Op::Wake => {}
@@ -408,7 +417,7 @@ impl Validator {
             Op::Join => self.join(thread, ThreadId(event.target), tables),
             Op::Begin | Op::Mark => Ok(()),
             Op::End => {
-                self.states[thread.index()] = State::Ended;
+                self.set_state(thread, State::Ended);
                 Ok(())
             }
             Op::WaitBegin => self.wait_begin(number, event, tables),
@@ -466,7 +475,7 @@ impl Validator {
             }
             Op::Branch if event.aux == 0 => Ok(()),
             Op::Branch => {
-                self.states[thread.index()] = State::Deciding;
+                self.set_state(thread, State::Deciding);
                 self.symbolic.event(number, event, tables)
             }
             Op::Let => self.symbolic.event(number, event, tables),
@@ -582,7 +591,7 @@ impl Validator {
         }
         match self.states[child.index()] {
             State::Unseen => {
-                self.states[child.index()] = State::Forked;
+                self.set_state(child, State::Forked);
                 Ok(())
             }
             State::Forked => Err((Rule::ForkedTwice, format!("thread {name} was forked before"))),
@@ -601,7 +610,7 @@ impl Validator {
                 Err((Rule::EventWhileWaiting, format!("thread {name} is joined inside a wait")))
             }
             _ => {
-                self.states[child.index()] = State::Joined;
+                self.set_state(child, State::Joined);
                 Ok(())
             }
         }
@@ -697,9 +706,9 @@ impl Validator {
         }
         let thread = &mut self.threads[event.thread.index()];
         thread.wait = Some((CondId(event.target), id, number, lock.count));
-        self.states[event.thread.index()] = State::Waiting;
         lock.owner = None;
         lock.count = 0;
+        self.set_state(event.thread, State::Waiting);
         Ok(())
     }
 
@@ -744,7 +753,7 @@ impl Validator {
             return Validator::held_error(event.thread, id, holder, tables);
         }
         self.threads[event.thread.index()].wait = None;
-        self.states[event.thread.index()] = State::Running;
+        self.set_state(event.thread, State::Running);
         let lock = &mut self.locks[id.index()];
         lock.owner = Some(event.thread);
         lock.count = count;

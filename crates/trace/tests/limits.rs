@@ -179,3 +179,26 @@ fn many_directives_names_and_comments_cost_no_more_than_linear_time() {
     assert!(drip.read_all().unwrap().0 == trace);
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
+
+/// A thread that has not run yet, behind very many that have, must not have all of them looked at for every event.
+#[test]
+fn very_many_threads_are_read_in_linear_time() {
+    let threads = 200_000;
+    let text: String = (0..threads).map(|k| format!("T{k}|w(x)|a\n")).collect();
+    let start = Instant::now();
+    let trace = read_as(Format::Std, text.as_bytes()).unwrap();
+    assert_eq!(trace.tables.thread_count(), threads);
+    let bytes = snag_bytes(&trace, true);
+    assert!(read_as(Format::Snag, &bytes).unwrap() == trace);
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+}
+
+/// Of every thread that is forked the reader wants to know whether a later line is by it, or by one of the same number.
+#[test]
+fn very_many_forks_are_read_in_linear_time() {
+    let forks = 100_000;
+    let text: String = (0..forks).map(|k| format!("T|fork({k})|\n")).collect();
+    let start = Instant::now();
+    assert_eq!(read_as(Format::Std, text.as_bytes()).unwrap().tables.thread_count(), forks + 1);
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+}

@@ -103,6 +103,10 @@ pub struct Analysis {
     /// Print witnesses in full, event by event
     #[arg(long)]
     full: bool,
+    /// Also show lines of source files that lie below this folder; may be given several times [default: sources below the working
+    /// directory, and those of the recorded program if it is here, unchanged]
+    #[arg(long, value_name = "DIR")]
+    source_root: Vec<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -173,6 +177,7 @@ fn follow(context: &Context, args: &Args) -> Result<Status, Failure> {
         (analysis.ignore_missing, "--ignore-missing"),
         (!analysis.global.is_empty(), "--global"),
         (analysis.whole.is_some(), "--whole"),
+        (!analysis.source_root.is_empty(), "--source-root"),
     ];
     if let Some((_, option)) = unsupported.iter().find(|(given, _)| *given) {
         return Err(format!("{option} does not go with --online").into());
@@ -224,6 +229,9 @@ impl Analysis {
                 return Err(format!("{option} is for the engines cp and wcp, and none of them is to run").into());
             }
         }
+        for folder in &self.source_root {
+            folder_is_there(folder)?;
+        }
         Ok(Prepared {
             args: self,
             suppressions: self.suppressions.as_deref().map(read_suppressions).transpose()?,
@@ -266,6 +274,7 @@ impl Prepared<'_> {
                 None => long::whole_for(&args.engine),
                 Some(_) => long::whole_in_a_hurry(),
             }),
+            source_roots: &args.source_root,
         };
         survey::run(context, &job, output, |out| match args.format {
             Format::Text => Box::new(Text::new(out, style)),
@@ -298,6 +307,15 @@ fn options(context: &Context, args: &Analysis) -> Options {
         jobs: context.jobs,
         ignore_missing: args.ignore_missing,
         ..Options::default()
+    }
+}
+
+/// Refuses a folder of sources that is none.
+pub fn folder_is_there(folder: &Path) -> Result<(), String> {
+    match std::fs::metadata(folder) {
+        Ok(data) if data.is_dir() => Ok(()),
+        Ok(_) => Err(format!("--source-root {}: it is no folder", folder.display())),
+        Err(error) => Err(format!("--source-root {}: {}", folder.display(), snag_trace::why_not_created(&error))),
     }
 }
 

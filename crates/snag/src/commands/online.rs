@@ -43,7 +43,7 @@ pub fn run(context: &Context, path: &Path, wishes: &Wishes, report: &mut dyn Liv
         Bytes::open(path).map_err(|error| format!("{name}: cannot open: {}", snag_trace::why(&error)))?;
     let mut first_event = None;
     let mut cut_off = false;
-    let (problem, mut tables) = match snag_trace::read_from(bytes, None, None) {
+    let (problem, mut tables) = match snag_trace::read_within(context.memory, bytes, None, None) {
         Err(error) => ((!interrupt::interrupted()).then_some(error), Default::default()),
         Ok(mut reader) => {
             let problem = follow(&mut reader, &mut online, report, &stream, &mut first_event)?;

@@ -4,6 +4,7 @@ mod command;
 mod many;
 
 use crate::background::Recording;
+use crate::commands::check::folder_is_there;
 use crate::context::Context;
 use crate::failure::{Failure, Status};
 use crate::input::{self, Source};
@@ -47,6 +48,9 @@ pub struct Args {
     /// Run the command that the recording names although it may be a stranger's: not made by this user on this machine
     #[arg(long)]
     trust: bool,
+    /// Also show lines of source files that lie below this folder; may be given several times
+    #[arg(long, value_name = "DIR", requires = "race")]
+    source_root: Vec<PathBuf>,
     /// The program and its arguments: run these, not what the recording names
     #[arg(value_name = "PROG", last = true)]
     command: Vec<OsString>,
@@ -54,6 +58,7 @@ pub struct Args {
 
 /// Runs the command. An interrupt ends the program that is replayed; what that looks like is of no interest.
 pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
+    args.source_root.iter().try_for_each(|folder| folder_is_there(folder))?;
     interrupt::listen(Then::End)?;
     let result = replay(context, args);
     match interrupt::asked() {
@@ -65,7 +70,7 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
 fn replay(context: &Context, args: &Args) -> Result<Status, Failure> {
     let source = Source::open(context, &args.trace, None).and_then(|source| source.read(context));
     let mut trace = source.map_err(|problem| input::message(&problem))?;
-    let Some(recorded) = Recorded::read(&args.trace) else {
+    let Some(recorded) = Recorded::read(&args.trace, &mut trace)? else {
         return Err(format!(
             "{}: not recorded by 'snag record'; only such traces can be replayed",
             args.trace.display()
@@ -82,7 +87,7 @@ fn replay(context: &Context, args: &Args) -> Result<Status, Failure> {
     match &args.race {
         None => repeat(context, &trace, &recorded, command),
         Some(id) => {
-            let background = Recording::read(&args.trace, &mut trace);
+            let background = Recording::read(&args.trace, &mut trace, &args.source_root)?;
             race(context, args, &trace, &recorded, background.as_ref(), command, id)
         }
     }

@@ -3,7 +3,9 @@
 //! Only the trace reader and the checker are involved: no engine, and nothing of
 //! the pipeline that made the findings. A witness that the checker refuses, or
 //! accesses that are not what the file says, make the claim rejected (status 1); a
-//! file that cannot be read or does not belong to the trace is an error (status 2).
+//! file that cannot be read or does not belong to the trace is an error (status 2),
+//! which comes before any answer. What is accepted is for the user to say, not for
+//! the file: that missing methods were ignored does not make a claim easier to prove.
 
 use crate::background::Recording;
 use crate::context::Context;
@@ -37,26 +39,31 @@ pub struct Args {
     /// Which of the file's traces this is, from 0 [default: the only one, or the one of this path]
     #[arg(long, value_name = "N")]
     trace_index: Option<usize>,
+    /// Also accept what holds only if missing methods are ignored, and was found so: it is no proof
+    #[arg(long)]
+    ignore_missing: bool,
 }
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     interrupt::listen(interrupt::Then::End)?;
-    let findings = FindingsFile::open(&args.findings)?;
+    let findings = FindingsFile::open(&args.findings, context.memory)?;
     let in_findings = |message: String| format!("{}: {message}", input::name(&args.findings));
     let entries = document::entries(findings.read()?).map_err(in_findings)?;
     let index = choose(&entries, args).map_err(in_findings)?;
     let trace = Source::open(context, &args.trace, None).and_then(|source| source.read(context));
     let mut trace = trace.map_err(|problem| input::message(&problem))?;
     // Findings call what a recorded program accesses by the names that its debugging information has for it.
-    Recording::name_variables(&args.trace, &mut trace);
+    Recording::name_variables(&args.trace, &mut trace)?;
     let expected = entries[index].events;
     if expected != trace.len() as u64 {
         let message = format!("is about a trace of {expected} events; this one has {}", trace.len());
         return Err(in_findings(message).into());
     }
     let cells = Cells::of(&trace);
-    let held = held_locks(&trace, claimed_events(findings.read()?, index));
+    // Whatever is wrong with the file is said before anything is answered.
+    let claimed = claimed_events(findings.read()?, index, trace.len()).map_err(in_findings)?;
+    let held = held_locks(&trace, claimed);
     // For what was found as if no method were missing.
     let without = trace.events.ops().contains(&Op::MethodBegin).then(|| trace.without_missing());
     let without_cells = without.as_ref().map(Cells::of);
@@ -75,20 +82,28 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
         if interrupt::interrupted() {
             return Err("interrupted before every witness was checked".to_owned());
         }
-        let ignoring = match &claim {
-            Claim::Race(race) => race.missing_ignored,
-            Claim::Deadlock(deadlock) => deadlock.missing_ignored,
-        };
-        let (id, verdict) = judge.claim(claim)?;
+        let id = claim.id().to_owned();
+        let verdict = judge.claim(&claim, false)?;
+        // The file says how it was found, not what is accepted.
+        let ignoring = verdict.is_err() && claim.missing_ignored() && judge.claim(&claim, true)?.is_ok();
+        let id = printable(&id);
         match verdict {
+            Err(_) if ignoring && args.ignore_missing => {
+                accepted += 1;
+                let how = "accepted with missing methods ignored: no proof";
+                if context.quiet { Ok(()) } else { print(&mut output, format_args!("{id}  {how}")) }
+            }
             Ok(()) => {
                 accepted += 1;
-                let how = if ignoring { " with missing methods ignored: no proof" } else { "" };
-                if context.quiet { Ok(()) } else { print(&mut output, format_args!("{id}  accepted{how}")) }
+                if context.quiet { Ok(()) } else { print(&mut output, format_args!("{id}  accepted")) }
             }
             Err(why) => {
                 rejected += 1;
-                print(&mut output, format_args!("{id}  rejected: {}", printable(&why)))
+                let hint = match ignoring {
+                    true => " (holds only if missing methods are ignored, which --ignore-missing accepts)",
+                    false => "",
+                };
+                print(&mut output, format_args!("{id}  rejected: {}{hint}", printable(&why)))
             }
         }
     });
@@ -132,12 +147,21 @@ enum FindingsFile {
 }
 
 impl FindingsFile {
-    fn open(path: &Path) -> Result<FindingsFile, String> {
-        if path != Path::new("-") {
+    fn open(path: &Path, memory: u64) -> Result<FindingsFile, String> {
+        let stdin = path == Path::new("-");
+        let is_stream = || std::fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir());
+        if !stdin && !is_stream() {
             return Ok(FindingsFile::Path(path.to_owned()));
         }
+        // It can be read once only, so it is kept.
+        let cannot = |error| format!("{}: cannot read: {}", path.display(), snag_trace::why(&error));
+        let input: Box<dyn Read> =
+            if stdin { Box::new(io::stdin()) } else { Box::new(std::fs::File::open(path).map_err(cannot)?) };
         let mut bytes = Vec::new();
-        io::stdin().read_to_end(&mut bytes).map_err(|error| format!("-: cannot read: {error}"))?;
+        input.take(memory.saturating_add(1)).read_to_end(&mut bytes).map_err(cannot)?;
+        let room = snag_trace::Room::new(memory);
+        room.check(bytes.len() as u64, "findings that are no file")
+            .map_err(|why| format!("{}: {why}", path.display()))?;
         Ok(FindingsFile::Memory(bytes))
     }
 
@@ -165,16 +189,43 @@ struct Judge<'a> {
     held: HashMap<u32, Vec<String>>,
 }
 
-/// The events of all races that a document claims. What is wrong with the document is said when it is judged.
-fn claimed_events(document: impl Read, index: usize) -> HashSet<u32> {
-    let mut events = HashSet::new();
-    let _ = document::claims(document, index, &mut |claim| {
+/// The events of all races that a document claims, which must make sense for a trace of so many events.
+fn claimed_events(document: impl Read, index: usize, events: usize) -> Result<HashSet<u32>, String> {
+    let mut claimed = HashSet::new();
+    document::claims(document, index, &mut |claim| {
+        makes_sense(&claim, events).map_err(|message| format!("{}: {message}", claim.id()))?;
         if let Claim::Race(race) = claim {
-            events.extend([race.first.event, race.second.event]);
+            claimed.extend([race.first.event, race.second.event]);
         }
         Ok(())
-    });
-    events
+    })?;
+    Ok(claimed)
+}
+
+/// Whether a claim is one about a trace of so many events, true or not.
+fn makes_sense(claim: &Claim, events: usize) -> Result<(), String> {
+    let in_range = |mut numbers: Box<dyn Iterator<Item = u32> + '_>| match numbers.find(|&n| n as usize >= events) {
+        None => Ok(()),
+        Some(event) => Err(format!("event {event} is out of range: the trace has {events} events")),
+    };
+    match claim {
+        Claim::Race(race) => {
+            let level = level(&race.level)?;
+            let reads = race.reads.iter().map(|read| read.event);
+            let others = race.diverging.iter().copied().chain(reads).chain([race.first.event, race.second.event]);
+            let others = others.chain(race.as_observed.checked_sub(1));
+            in_range(Box::new(race.witness.iter().copied().chain(others)))?;
+            if level != Level::Symbolic && !race.diverging.is_empty() {
+                return Err(format!("branches go the other way at level '{level}', which only 'symbolic' allows"));
+            }
+        }
+        Claim::Deadlock(deadlock) => {
+            level(&deadlock.level)?;
+            let pending = deadlock.pending.iter().map(|claim| claim.event);
+            in_range(Box::new(deadlock.witness.iter().copied().chain(pending)))?;
+        }
+    }
+    Ok(())
 }
 
 /// The names of the locks that the thread of each wanted event holds there, sorted.
@@ -224,27 +275,19 @@ fn held_locks(trace: &Trace, wanted: HashSet<u32>) -> HashMap<u32, Vec<String>> 
 type Verdict = Result<(), String>;
 
 impl Judge<'_> {
-    /// The claim's name and the verdict; an error if the claim makes no sense for this trace.
-    fn claim(&self, claim: Claim) -> Result<(String, Verdict), String> {
-        match claim {
-            Claim::Race(race) => {
-                let verdict = self.race(&race).map_err(|message| format!("{}: {message}", race.id))?;
-                Ok((race.id, verdict))
-            }
-            Claim::Deadlock(deadlock) => {
-                let verdict = self.deadlock(&deadlock).map_err(|message| format!("{}: {message}", deadlock.id))?;
-                Ok((deadlock.id, verdict))
-            }
-        }
+    /// The verdict about a claim, with missing methods ignored or not; an error if the claim makes no sense for this trace, as when the file
+    /// has changed since it was looked at.
+    fn claim(&self, claim: &Claim, ignoring: bool) -> Result<Verdict, String> {
+        let judged = makes_sense(claim, self.trace.len()).and_then(|()| match claim {
+            Claim::Race(race) => self.race(race, ignoring),
+            Claim::Deadlock(deadlock) => self.deadlock(deadlock, ignoring),
+        });
+        judged.map_err(|message| format!("{}: {message}", claim.id()))
     }
 
-    fn race(&self, race: &RaceClaim) -> Result<Verdict, String> {
+    fn race(&self, race: &RaceClaim, ignoring: bool) -> Result<Verdict, String> {
         let level = level(&race.level)?;
         let [first, second] = [&race.first, &race.second].map(|access| EventId(access.event));
-        let reads = race.reads.iter().map(|read| read.event);
-        let others = race.diverging.iter().copied().chain(reads).chain([first.0, second.0]);
-        let others = others.chain(race.as_observed.checked_sub(1));
-        self.in_range(race.witness.iter().copied().chain(others))?;
         for access in [&race.first, &race.second] {
             let same = self.describes(access.event, &access.thread, &access.op, &access.location);
             if !same || !self.accesses(access.event, &access.variable) {
@@ -268,20 +311,16 @@ impl Judge<'_> {
             Level::Symbolic => {
                 let diverging: Vec<EventId> = race.diverging.iter().map(|&event| EventId(event)).collect();
                 let reads: Vec<_> = race.reads.iter().map(|read| (EventId(read.event), read.value)).collect();
-                self.checker(race.missing_ignored).check_race_with_values(schedule, &diverging, &reads, first, second)
+                self.checker(ignoring).check_race_with_values(schedule, &diverging, &reads, first, second)
             }
-            _ if !race.diverging.is_empty() => {
-                return Err(format!("branches go the other way at level '{level}', which only 'symbolic' allows"));
-            }
-            _ => self.checker(race.missing_ignored).check_race(schedule, first, second, level),
+            _ => self.checker(ignoring).check_race(schedule, first, second, level),
         };
         Ok(verdict.map_err(|violation| violation.to_string()))
     }
 
-    fn deadlock(&self, deadlock: &DeadlockClaim) -> Result<Verdict, String> {
+    fn deadlock(&self, deadlock: &DeadlockClaim, ignoring: bool) -> Result<Verdict, String> {
         let level = level(&deadlock.level)?;
         let pending: Vec<EventId> = deadlock.pending.iter().map(|claim| EventId(claim.event)).collect();
-        self.in_range(deadlock.witness.iter().copied().chain(pending.iter().map(|event| event.0)))?;
         for claim in &deadlock.pending {
             let same = self.describes(claim.event, &claim.thread, &claim.op, &claim.location);
             if !same || self.lock(claim.event) != claim.lock {
@@ -289,22 +328,12 @@ impl Judge<'_> {
             }
         }
         let schedule = deadlock.witness.iter().map(|&event| EventId(event));
-        Ok(self
-            .checker(deadlock.missing_ignored)
-            .check_deadlock(schedule, &pending, level)
-            .map_err(|violation| violation.to_string()))
+        Ok(self.checker(ignoring).check_deadlock(schedule, &pending, level).map_err(|violation| violation.to_string()))
     }
 
     /// Who judges a claim.
     fn checker(&self, missing_ignored: bool) -> &Checker<'_> {
         self.ignoring.as_ref().filter(|_| missing_ignored).unwrap_or(&self.checker)
-    }
-
-    fn in_range(&self, mut events: impl Iterator<Item = u32>) -> Result<(), String> {
-        match events.find(|&event| event as usize >= self.trace.len()) {
-            None => Ok(()),
-            Some(event) => Err(format!("event {event} is out of range: the trace has {} events", self.trace.len())),
-        }
     }
 
     /// Whether an event is what the file says it is.

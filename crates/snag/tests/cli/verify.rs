@@ -164,3 +164,78 @@ fn a_witness_with_values_and_a_diverging_branch() {
     run(&|race| race["level"] = json!("control")).expect(2);
     run(&|race| race["diverging"] = json!([99])).expect(2);
 }
+
+/// A trace in which a missing method keeps the two writes apart, and findings that claim a race.
+fn impossible(folder: &Folder, change: impl FnOnce(&mut Value)) -> (String, Value) {
+    let trace = folder
+        .file("trace.stx", "%snag 1\nA|w(x)=1|a:1\nA|method-begin(m,{x})|a:2\nA|method-end(m)|a:3\nB|w(x)=2|b:1\n");
+    let step = |event: u32, thread: &str, location: &str| json!({"event": event, "thread": thread, "op": "write", "variable": "x", "location": location, "stack": []});
+    let mut race = json!({
+        "id": "R1", "engine": "mc", "level": "value", "first": step(0, "A", "a:1"), "second": step(3, "B", "b:1"),
+        "locks_first": [], "locks_second": [], "witness": [], "reads": [], "verified": true, "count": 1,
+    });
+    change(&mut race);
+    let document = json!({"snag": 1, "traces": [{
+        "path": "trace.stx", "events": 4, "threads": 2, "locks": 0, "variables": 1, "engines": [],
+        "races": [race], "deadlocks": [], "candidates": [],
+    }]});
+    (trace, document)
+}
+
+#[test]
+fn a_findings_file_does_not_decide_that_missing_methods_are_ignored() {
+    let folder = Folder::new("ignored");
+    let (trace, plain) = impossible(&folder, |_| {});
+    let plain = folder.file("plain.json", &plain.to_string());
+    let (_, ignored) = impossible(&folder, |race| race["missing_ignored"] = true.into());
+    let ignored = folder.file("ignored.json", &ignored.to_string());
+    let ran = snag(&["verify", &trace, &plain]).expect(1);
+    assert!(ran.stdout.contains("R1  rejected: ") && !ran.stdout.contains("--ignore-missing"), "{}", ran.stdout);
+    let ran = snag(&["verify", &trace, &ignored]).expect(1);
+    assert!(ran.stdout.contains("R1  rejected: ") && ran.stdout.contains("--ignore-missing"), "{}", ran.stdout);
+    // The user decides; what the file says is still needed.
+    let ran = snag(&["verify", "--ignore-missing", &trace, &ignored]).expect(0);
+    assert!(ran.stdout.contains("R1  accepted with missing methods ignored: no proof\n"), "{}", ran.stdout);
+    snag(&["verify", "--ignore-missing", &trace, &plain]).expect(1);
+    // A proof that holds as it is needs no leave.
+    let account = repository("examples/rdit/account.stx");
+    let out = folder.path("found.json");
+    snag(&["check", "--engine", "mc", "--ignore-missing", "--format", "json", "-o", &out, &account]).expect(1);
+    snag(&["verify", &account, &out]).expect(1);
+    snag(&["verify", "--ignore-missing", &account, &out]).expect(0);
+}
+
+#[test]
+fn ids_cannot_control_the_terminal() {
+    let folder = Folder::new("escape");
+    let id = "R1\u{1b}[31m\u{202e}  accepted\nR2  accepted\u{2028}";
+    let (trace, document) = impossible(&folder, |race| race["id"] = id.into());
+    let found = folder.file("found.json", &document.to_string());
+    let ran = snag(&["verify", &trace, &found]).expect(1);
+    let first = "R1\\u{1b}[31m\\u{202e}  accepted\\u{a}R2  accepted\\u{2028}  rejected: ";
+    assert!(ran.stdout.starts_with(first), "{}", ran.stdout);
+    // In errors as well.
+    let (_, document) = impossible(&folder, |race| {
+        race["id"] = id.into();
+        race["witness"] = json!([99]);
+    });
+    let ran = snag(&["verify", &trace, &folder.file("found.json", &document.to_string())]).expect(2);
+    assert!(!ran.stderr.contains('\u{1b}') && ran.stderr.contains("\\u{1b}[31m\\u{202e}"), "{}", ran.stderr);
+}
+
+#[test]
+fn what_is_wrong_with_a_findings_file_is_said_before_anything_is_answered() {
+    let folder = Folder::new("twice");
+    let (trace, document) = impossible(&folder, |_| {});
+    let twice = document.to_string().replace("\"candidates\":[]", "\"candidates\":[],\"races\":[]");
+    assert_ne!(twice, document.to_string());
+    let ran = snag(&["verify", &trace, &folder.file("twice.json", &twice)]).expect(2);
+    assert!(ran.stdout.is_empty() && ran.stderr.contains("'races' twice"), "{}{}", ran.stdout, ran.stderr);
+    // The same if the second claim makes no sense.
+    let mut two = document.clone();
+    let mut second = two["traces"][0]["races"][0].clone();
+    second["witness"] = json!([4]);
+    two["traces"][0]["races"].as_array_mut().unwrap().push(second);
+    let ran = snag(&["verify", &trace, &folder.file("two.json", &two.to_string())]).expect(2);
+    assert!(ran.stdout.is_empty() && ran.stderr.contains("event 4 is out of range"), "{}{}", ran.stdout, ran.stderr);
+}

@@ -84,6 +84,7 @@ fn with_about(recording: &[u8], change: impl Fn(Vec<u8>) -> Vec<u8>) -> Vec<u8> 
     let mut about = None;
     snag_trace::snag_format::read_extras(std::io::Cursor::new(recording), |_, payload| {
         about.get_or_insert_with(|| payload.to_vec());
+        Ok(())
     })
     .unwrap();
     let mut about = about.map(change);

@@ -516,11 +516,14 @@ pub(super) fn index(entries: &[Entry]) -> Vec<u8> {
     out
 }
 
-/// The entries of an index.
-pub(super) fn read_index(payload: &[u8]) -> Result<Vec<Entry>, String> {
+/// The entries of an index of a file that has at most so many blocks.
+pub(super) fn read_index(payload: &[u8], most: usize) -> Result<Vec<Entry>, String> {
     let mut input = Input(payload);
-    let count = input.count(&mut { payload.len() })?;
-    let mut entries = Vec::with_capacity(count.min(payload.len() / 2));
+    let count = input.number()?;
+    if count > most as u64 {
+        return Err(format!("the index lists {count} blocks, and the file has no more than {most}"));
+    }
+    let mut entries = Vec::with_capacity((count as usize).min(payload.len() / 2));
     let mut offset = FILE_HEADER as u64;
     for _ in 0..count {
         offset = offset.checked_add(input.number()?).ok_or("an offset in the index is too large")?;

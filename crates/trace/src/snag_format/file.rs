@@ -1,7 +1,7 @@
 //! A `.snag` file in which one can go to any event.
 
 use super::entries::{self, End};
-use super::{BLOCK_HEADER, BlockHeader, END_LENGTH, Entry, FILE_HEADER, Kind, SnagReader};
+use super::{BLOCK_HEADER, BlockHeader, END_LENGTH, Entry, FILE_HEADER, Kind, RECORDED_EVENTS, SnagReader};
 use crate::error::{Error, Position, Result};
 use crate::events::Events;
 use crate::reader::BlockReader;
@@ -76,10 +76,14 @@ impl SnagFile {
         if end.index < FILE_HEADER as u64 || end.index >= at {
             return Ok(None);
         }
-        let Some(index) = self.block_at(end.index, Kind::Index, entries::read_index)? else { return Ok(None) };
+        // A block has at least a header.
+        let most = usize::try_from(end.index / BLOCK_HEADER as u64).unwrap_or(usize::MAX);
+        let read = |payload: &[u8]| entries::read_index(payload, most);
+        let Some(index) = self.block_at(end.index, Kind::Index, read)? else { return Ok(None) };
         let in_order = index.windows(2).all(|pair| pair[0].offset < pair[1].offset);
         let inside = index.last().is_none_or(|last| last.offset < end.index);
-        Ok((in_order && inside).then_some(index))
+        let counted = index.iter().all(|entry| entry.events <= RECORDED_EVENTS as u64);
+        Ok((in_order && inside && counted).then_some(index))
     }
 
     /// Decodes the block at a place, if there is a sound one of this kind.

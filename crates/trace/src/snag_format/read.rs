@@ -72,10 +72,10 @@ impl Buffer {
     }
 }
 
-/// Reads the payload of the block at `offset`, checks it and decompresses it.
+/// Reads the payload of the block at `offset`, checks it and, if it is wanted, decompresses it.
 fn payload<'b>(
     input: &mut impl Read,
-    header: &BlockHeader,
+    (header, unpack): (&BlockHeader, bool),
     offset: u64,
     stored: &'b mut Buffer,
     plain: &'b mut Vec<u8>,
@@ -93,6 +93,9 @@ fn payload<'b>(
     }
     if header.packing == Packing::Plain {
         return Ok(Ok(stored));
+    }
+    if !unpack {
+        return Ok(Ok(&[]));
     }
     if plain.len() < header.plain {
         plain.resize(header.plain, 0);
@@ -197,7 +200,7 @@ impl<R: Read> SnagReader<R> {
 
     /// The payload of the block whose header was just read.
     pub(super) fn read_payload(&mut self, header: &BlockHeader) -> Result<std::result::Result<&[u8], CutOff>> {
-        payload(&mut self.input, header, self.offset, &mut self.stored, &mut self.plain)
+        payload(&mut self.input, (header, true), self.offset, &mut self.stored, &mut self.plain)
     }
 
     /// Goes behind the payload of the block whose header was just read, without reading it.
@@ -231,15 +234,23 @@ impl<R: Read> SnagReader<R> {
         if self.index.is_some() && header.kind != Kind::End {
             return Self::error(offset, "a block after the index that is not the end");
         }
-        let payload = match payload(&mut self.input, header, offset, &mut self.stored, &mut self.plain)? {
+        // Nobody needs what is in an extra block here.
+        let wanted = (header, header.kind != Kind::Extra);
+        let payload = match payload(&mut self.input, wanted, offset, &mut self.stored, &mut self.plain)? {
             Ok(payload) => payload,
             Err(cut_off) => return Ok(Err(cut_off)),
         };
         let wrong = |message: String| Error::new(Position::Offset(offset), message);
         match header.kind {
             Kind::Names | Kind::Comments if told => {}
-            Kind::Names => self.known.read_names(payload, tables).map_err(wrong)?,
-            Kind::Comments => entries::read_comments(payload, count, tables).map_err(wrong)?,
+            Kind::Names => {
+                self.known.read_names(payload, tables).map_err(wrong)?;
+                tables.check_room(count, 0).map_err(wrong)?;
+            }
+            Kind::Comments => {
+                entries::read_comments(payload, count, tables).map_err(wrong)?;
+                tables.check_room(count, 0).map_err(wrong)?;
+            }
             Kind::Events => {
                 self.known.events_are_recorded(false).map_err(wrong)?;
                 let from = events.len();
@@ -255,7 +266,9 @@ impl<R: Read> SnagReader<R> {
             }
             Kind::Extra => {}
             Kind::Index => {
-                let index = entries::read_index(payload).map_err(wrong)?;
+                // Without what was seen, as many as have room before it.
+                let most = self.seen.as_ref().map_or(offset as usize / BLOCK_HEADER, Vec::len);
+                let index = entries::read_index(payload, most).map_err(wrong)?;
                 self.check_index(&index)?;
                 self.index = Some(offset);
             }

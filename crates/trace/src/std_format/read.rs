@@ -10,6 +10,7 @@ use crate::op::Op;
 use crate::reader::BlockReader;
 use crate::scan::Delimiters;
 use crate::tables::{Space, Tables};
+use std::collections::{HashMap, HashSet};
 use std::io::Read;
 
 /// Reads STD.
@@ -25,6 +26,7 @@ pub struct StdReader<R> {
     named: Vec<(ThreadId, u64, bool)>,
     warnings: Vec<String>,
     memo: Memo,
+    numbers: Numbers,
 }
 
 impl<R: Read + Send> StdReader<R> {
@@ -38,6 +40,7 @@ impl<R: Read + Send> StdReader<R> {
             named: Vec::new(),
             warnings: Vec::new(),
             memo: Memo::new(),
+            numbers: Numbers::default(),
         }
     }
 }
@@ -74,9 +77,12 @@ impl<R: Read + Send> BlockReader for StdReader<R> {
             in_column: &mut self.in_column,
             named: &mut self.named,
             warnings: &mut self.warnings,
+            numbers: &mut self.numbers,
+            columns: None,
         };
         parser.chunk(padded, end, &mut self.memo)?;
         (self.line, self.crlf) = (parser.line, parser.crlf);
+        tables.check_room(self.line, 0).map_err(|message| Error::new(Position::Line(self.line), message))?;
         Ok(true)
     }
 
@@ -98,6 +104,50 @@ pub(super) struct Parser<'a> {
     in_column: &'a mut Vec<bool>,
     named: &'a mut Vec<(ThreadId, u64, bool)>,
     warnings: &'a mut Vec<String>,
+    numbers: &'a mut Numbers,
+    /// The thread columns of the rest of the chunk, once they were asked for.
+    columns: Option<Columns>,
+}
+
+/// Threads by the number that their names end in.
+#[derive(Default)]
+struct Numbers {
+    threads: HashMap<String, Vec<usize>>,
+    /// How many threads were looked at.
+    known: usize,
+}
+
+impl Numbers {
+    /// Those whose names end in this number.
+    fn of(&mut self, number: &str, tables: &Tables) -> &[usize] {
+        let names = tables.names(Space::Thread);
+        for thread in self.known..names.len() {
+            self.threads.entry(number_of(names.get(thread)).to_owned()).or_default().push(thread);
+        }
+        self.known = names.len();
+        self.threads.get(number).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The thread columns of a text: what was behind the reader since they were looked at is known to it by name.
+struct Columns {
+    names: HashSet<String>,
+    /// The first one with each number.
+    numbers: HashMap<String, String>,
+}
+
+impl Columns {
+    fn of(ahead: &[u8]) -> Columns {
+        let (mut names, mut numbers) = (HashSet::new(), HashMap::new());
+        for line in ahead.split(|&byte| byte == b'\n').skip(1) {
+            let column = memchr::memchr(b'|', line).and_then(|end| std::str::from_utf8(&line[..end]).ok());
+            if let Some(name) = column.filter(|name| !names.contains(*name)) {
+                names.insert(name.to_owned());
+                numbers.entry(number_of(name).to_owned()).or_insert_with(|| name.to_owned());
+            }
+        }
+        Columns { names, numbers }
+    }
 }
 
 /// An operation as it stands in a line, before its target is looked up.
@@ -299,23 +349,25 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn resolve(&self, thread: ThreadId, spelled: &str, ahead: &[u8]) -> Option<String> {
-        let in_column = |id: usize| self.in_column.get(id) == Some(&true);
+    fn resolve(&mut self, thread: ThreadId, spelled: &str, ahead: &[u8]) -> Option<String> {
         // Seen in the column, named so by an earlier fork or join, or still to come: spelled right.
-        if self.tables.names(Space::Thread).find(spelled).is_some() || shows_thread(ahead, spelled.as_bytes()) {
+        if self.tables.names(Space::Thread).find(spelled).is_some() {
+            return None;
+        }
+        let columns = self.columns.get_or_insert_with(|| Columns::of(ahead));
+        if columns.names.contains(spelled) {
             return None;
         }
         let number = number_of(spelled);
         if number.is_empty() {
             return None;
         }
-        let mut known = self.tables.names(Space::Thread).iter().enumerate();
-        let earlier = known.find(|(id, name)| in_column(*id) && number_of(name) == number);
-        if let Some((_, name)) = earlier {
-            return Some(name.to_owned());
+        let mut known = self.numbers.of(number, self.tables).iter();
+        if let Some(&id) = known.find(|&&id| self.in_column.get(id) == Some(&true)) {
+            return Some(self.tables.names(Space::Thread).get(id).to_owned());
         }
-        if let Some(name) = thread_ahead(ahead, number) {
-            return Some(name);
+        if let Some(name) = columns.numbers.get(number) {
+            return Some(name.clone());
         }
         // Nothing is known: one of the two spellings has no prefix, or they are different names.
         let column = self.tables.thread_name(thread);
@@ -338,20 +390,4 @@ fn number_of(name: &str) -> &str {
 
 fn prefix_of(name: &str) -> &str {
     &name[..name.len() - number_of(name).len()]
-}
-
-/// Whether a later line is by this thread.
-fn shows_thread(ahead: &[u8], name: &[u8]) -> bool {
-    let column = [b"\n", name, b"|"].concat();
-    memchr::memmem::find(ahead, &column).is_some()
-}
-
-/// The first thread ahead whose name ends in this number.
-fn thread_ahead(ahead: &[u8], number: &str) -> Option<String> {
-    let end = format!("{number}|");
-    memchr::memmem::find_iter(ahead, end.as_bytes()).find_map(|at| {
-        let start = memchr::memrchr(b'\n', &ahead[..at])? + 1;
-        let name = std::str::from_utf8(&ahead[start..at + number.len()]).ok()?;
-        (number_of(name) == number && !name.contains('|')).then(|| name.to_owned())
-    })
 }

@@ -27,6 +27,8 @@ struct State {
     crlf: bool,
     /// Directives and comments before the first event; empty from then on.
     header: Vec<HeaderLine>,
+    /// Bytes that it takes.
+    header_taken: u64,
     /// What each directive has declared, against declaring twice.
     declared: [HashSet<u32>; Directive::ALL.len()],
     /// Whether an event was read.
@@ -34,6 +36,9 @@ struct State {
     /// Number of the first event of the last block, and the line of each of its events.
     block: (usize, Vec<u64>),
 }
+
+/// About how many bytes a line of the header takes beside its text.
+const HEADER_LINE: usize = 64;
 
 enum HeaderLine {
     Comment(String),
@@ -71,6 +76,10 @@ impl<R: Read + Send> BlockReader for TextReader<R> {
             state.line += 1;
             rest = after;
         }
+        let read = (events.first + events.len()) as u64;
+        tables
+            .check_room(read, state.header_taken)
+            .map_err(|message| Error::new(Position::Line(state.line), message))?;
         Ok(true)
     }
 
@@ -103,6 +112,7 @@ impl State {
             if self.started {
                 tables.comments.push(((events.first + events.len()) as u64, line.to_owned()));
             } else {
+                self.header_taken += (HEADER_LINE + line.len()) as u64;
                 self.header.push(HeaderLine::Comment(line.to_owned()));
             }
             return Ok(());
@@ -196,6 +206,7 @@ impl State {
         if !self.declared[directive as usize].insert(id) {
             return Err(format!("'{}' is said twice", shortened(line)));
         }
+        self.header_taken += HEADER_LINE as u64;
         self.header.push(HeaderLine::Directive(directive));
         Ok(())
     }
@@ -204,6 +215,7 @@ impl State {
     /// and in their usual order.
     fn settle_header(&mut self, tables: &mut Tables) {
         let header = std::mem::take(&mut self.header);
+        self.header_taken = 0;
         let place = |line: &HeaderLine| match line {
             HeaderLine::Directive(directive) => *directive as usize,
             HeaderLine::Comment(_) => Directive::ALL.len(),
