@@ -8,7 +8,7 @@
 use crate::analysis::{Analysis, Candidate, Engine, EngineReport, Options, Progress, Race, Subject};
 use crate::condense::condensed_first;
 use crate::held::held_locks;
-use crate::memory::peak_memory;
+use crate::memory::{Minded, OUT_OF_MEMORY, for_want_of_memory, least_need, peak_memory};
 use snag_orders::{Found, Limits, LocationPair, Order, Variant, Warnings};
 use snag_schedule::{Checker, Level, Schedule, Series};
 use snag_trace::{Cells, EventId, Op, Trace};
@@ -51,6 +51,8 @@ pub(crate) fn analyse_until(
     deadline: Option<Instant>,
 ) -> Analysis {
     let cells = Cells::of(trace);
+    let memory = Minded::new(progress, options.memory);
+    let progress = &memory;
     let mut work =
         Work { trace, cells: &cells, options, progress, deadline, checker: None, analysis: Analysis::default() };
     let mut engines: Vec<Engine> = Vec::new();
@@ -64,7 +66,21 @@ pub(crate) fn analyse_until(
         }
     }
     for engine in engines {
-        work.engine(engine);
+        if memory.has_room_for(least_need(engine, trace, &cells)) {
+            let before = (work.analysis.left.len(), work.analysis.candidates.len());
+            work.engine(engine);
+            if memory.was_short() {
+                work.analysis.left[before.0..]
+                    .iter_mut()
+                    .for_each(|left| left.reason = for_want_of_memory(&left.reason));
+                let candidates = work.analysis.candidates[before.1..].iter_mut();
+                candidates.for_each(|candidate| candidate.reason = for_want_of_memory(&candidate.reason));
+            }
+        } else {
+            let (engine, beyond) =
+                if engine == Engine::Auto { (Engine::Mc, Some(Engine::Shb)) } else { (engine, None) };
+            work.analysis.did_not_run(engine, beyond, trace.len(), OUT_OF_MEMORY);
+        }
     }
     work.analysis
 }

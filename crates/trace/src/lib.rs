@@ -32,6 +32,7 @@ pub mod reader;
 mod rng;
 mod scan;
 pub mod snag_format;
+mod sparse;
 pub mod stats;
 pub mod std_format;
 pub mod symbolic;
@@ -52,6 +53,7 @@ pub use open::{Format, TraceWriter, WriteOptions, create, open, read_from, why, 
 pub use pointers::Pointers;
 pub use reader::{BlockReader, TraceReader};
 pub use rng::Rng;
+pub use sparse::SparseVector;
 pub use tables::{Declarations, Space, Tables, Variable};
 pub use trace::Trace;
 pub use validate::{Rule, Validator};
