@@ -96,10 +96,10 @@ fn races_are_exactly_those_of_the_oracle() {
 
 #[test]
 fn races_of_many_short_lived_threads_are_exactly_those_of_the_oracle() {
-    for_random_traces(600_000..606_000, Shape::short_lived, |trace| races_equal_the_oracle(trace, &Limits::default()));
+    for_random_traces(600_000..603_000, Shape::short_lived, |trace| races_equal_the_oracle(trace, &Limits::default()));
     let limits = Limits { search_only: true, ..Limits::default() };
-    for_random_traces(610_000..612_000, Shape::short_lived, |trace| races_equal_the_oracle(trace, &limits));
-    for_random_traces(620_000..622_000, Shape::short_lived, pairs_contain_the_races);
+    for_random_traces(610_000..611_000, Shape::short_lived, |trace| races_equal_the_oracle(trace, &limits));
+    for_random_traces(620_000..621_000, Shape::short_lived, pairs_contain_the_races);
 }
 
 /// Small traces have no room for the local stage as it is.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 /// What is said of an engine that there was not enough memory for.
-pub(crate) const OUT_OF_MEMORY: &str = "not looked at: out of memory";
+pub(crate) const OUT_OF_MEMORY: &str = "not looked at for lack of memory";
 
 /// The size of the process is looked at no more often than this.
 const STRIDE_MICROS: u64 = 2_000;
@@ -168,7 +168,7 @@ impl Progress for Minded<'_> {
 /// What is said of something that was left open because there was no time, if there was no memory instead.
 pub(crate) fn for_want_of_memory(reason: &str) -> String {
     match reason.strip_suffix(" in time") {
-        Some(what) => format!("{what}: out of memory"),
+        Some(what) => format!("{what} for lack of memory"),
         None => reason.to_owned(),
     }
 }
