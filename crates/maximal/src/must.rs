@@ -23,9 +23,12 @@ const MOST_SOURCES: usize = 64;
 /// Passes over the trace; rarely more than three find anything new.
 const MOST_PASSES: usize = 6;
 
-/// Of a lock that more threads than this use only so many sections before an event are looked at, and a cell that more threads write is
-/// not looked at.
+/// Of a lock that more threads than this use only the nearest sections before an event are looked at, and a cell that more threads write
+/// is not looked at.
 const MOST_LISTS: usize = if cfg!(debug_assertions) { 6 } else { 256 };
+
+/// How many these are.
+const NEAREST: usize = 16;
 
 /// After so many events somebody is asked whether to stop.
 const PATIENCE: usize = 1 << 16;
@@ -209,7 +212,7 @@ impl Pass<'_, '_> {
     fn nearest_sections(&mut self, thread: usize, open: SectionId, hold: Hold) -> bool {
         let Index { threads, sections, .. } = self.index;
         let mut grown = false;
-        for &other in sections.before(hold.lock, open).iter().rev().take(MOST_LISTS) {
+        for &other in sections.before(hold.lock, open).iter().rev().take(NEAREST) {
             let Section { lock, thread: owner, shared, start, end } = *sections.get(other);
             let begun = owner != thread && self.builder.current(thread).get(owner) > threads.position(start);
             if begun

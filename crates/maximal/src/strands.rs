@@ -155,16 +155,17 @@ mod tests {
 
     #[test]
     fn threads_that_are_joined_before_the_next_one_is_forked_share_a_strand() {
-        let one_by_one = "M|fork(A)|\nA|w(x)|\nM|join(A)|\nM|fork(B)|\nB|w(x)|\nM|join(B)|\nM|fork(C)|\nC|r(x)|\n";
+        let one_by_one =
+            "M|fork(A)|\nA|w(x)|\nM|join(A)|\nM|fork(B)|\nB|w(x)|\nM|join(B)|\nM|fork(C)|\nC|r(x)|\nM|r(z)|\n";
         assert_eq!(strands(Level::Writer, one_by_one), [0, 1, 1, 1]);
-        let at_once = "M|fork(A)|\nM|fork(B)|\nA|w(x)|\nB|w(x)|\nM|join(A)|\nM|join(B)|\nM|fork(C)|\nC|r(x)|\n";
+        let at_once =
+            "M|fork(A)|\nM|fork(B)|\nA|w(x)|\nB|w(x)|\nM|join(A)|\nM|join(B)|\nM|fork(C)|\nC|r(x)|\nM|r(z)|\n";
         assert_eq!(strands(Level::Writer, at_once), [0, 1, 2, 2]);
         // The one that joins is another than the one that forks.
-        let by_others = "M|fork(R)|\nM|fork(A)|\nA|w(x)|\nR|join(A)|\nM|fork(B)|\nB|w(x)|\n";
+        let by_others = "M|fork(R)|\nM|fork(A)|\nA|w(x)|\nR|join(A)|\nM|fork(B)|\nB|w(x)|\nM|r(z)|\n";
         assert_eq!(strands(Level::Writer, by_others), [0, 1, 2, 3]);
         // But if that one is joined, the first is known to have ended.
-        let handed_on =
-            "M|fork(R)|\nR|fork(A)|\nA|w(x)|\nR|join(A)|\nM|join(R)|\nM|fork(B)|\nB|w(x)|\nM|fork(C)|\nC|r(x)|\n";
+        let handed_on = "M|fork(R)|\nR|fork(A)|\nA|w(x)|\nR|join(A)|\nM|join(R)|\nM|fork(B)|\nB|w(x)|\nM|fork(C)|\nC|r(x)|\nM|r(z)|\n";
         assert_eq!(strands(Level::Writer, handed_on), [0, 1, 2, 2, 1]);
     }
 
@@ -178,11 +179,11 @@ mod tests {
 
     #[test]
     fn a_thread_that_leaves_something_behind_keeps_its_strand() {
-        let unbranched = "M|fork(A)|\nA|branch|\nA|r(x)=0|\nM|join(A)|\nM|fork(B)|\nB|w(x)=1|\n";
+        let unbranched = "M|fork(A)|\nA|branch|\nA|r(x)=0|\nM|join(A)|\nM|fork(B)|\nB|w(x)=1|\nM|branch|\n";
         assert_eq!(strands(Level::Control, unbranched), [0, 1, 2]);
         assert_eq!(strands(Level::Value, unbranched), [0, 1, 1]);
         assert_eq!(strands(Level::Symbolic, unbranched), [0, 1, 2]);
-        let locked = "M|fork(A)|\nA|acq(l)|\nM|join(A)|\nM|fork(B)|\nB|w(x)|\n";
+        let locked = "M|fork(A)|\nA|acq(l)|\nM|join(A)|\nM|fork(B)|\nB|w(x)|\nM|r(z)|\n";
         assert_eq!(strands(Level::Writer, locked), [0, 1, 2]);
     }
 

@@ -169,30 +169,67 @@ fn same(one: &Link, other: &Link) -> bool {
     }
 }
 
+/// What the greater of every two entries make.
+enum Joined {
+    /// Either tree: they are equal.
+    Either,
+    First,
+    Second,
+    Neither(Arc<Node>),
+}
+
 fn join(into: &mut Link, from: &Link) -> bool {
-    let Some(node) = from else { return false };
-    let Some(own) = into else {
-        *into = from.clone();
-        return !is_zero(from);
-    };
-    if Arc::ptr_eq(own, node) || all(from, into, &|from, into| from <= into) {
-        return false;
+    match joined(into, from) {
+        Joined::Either | Joined::First => return false,
+        Joined::Second => into.clone_from(from),
+        Joined::Neither(node) => *into = Some(node),
     }
-    // What is shared stays so.
-    if all(into, from, &|into, from| into <= from) {
-        *into = from.clone();
-        return true;
+    true
+}
+
+fn joined(one: &Link, other: &Link) -> Joined {
+    if same(one, other) {
+        return Joined::Either;
     }
-    match (Arc::make_mut(into.as_mut().expect("is there")), &**node) {
-        (Node::Leaf(into), Node::Leaf(from)) => into.iter_mut().zip(from).for_each(|(a, b)| *a = (*a).max(*b)),
-        (Node::Inner(into), Node::Inner(from)) => {
-            for (into, from) in into.iter_mut().zip(from) {
-                join(into, from);
+    match (one.as_deref(), other.as_deref()) {
+        (None, _) if is_zero(other) => Joined::Either,
+        (None, _) => Joined::Second,
+        (_, None) => Joined::First,
+        (Some(Node::Leaf(one)), Some(Node::Leaf(other))) => {
+            let less = one.iter().zip(other).fold(false, |less, (a, b)| less | (a < b));
+            let greater = one.iter().zip(other).fold(false, |greater, (a, b)| greater | (a > b));
+            match (less, greater) {
+                (false, false) => Joined::Either,
+                (false, true) => Joined::First,
+                (true, false) => Joined::Second,
+                (true, true) => Joined::Neither(Arc::new(Node::Leaf(std::array::from_fn(|at| one[at].max(other[at]))))),
             }
+        }
+        (Some(Node::Inner(one)), Some(Node::Inner(other))) => {
+            let parts: [Joined; FAN] = std::array::from_fn(|at| joined(&one[at], &other[at]));
+            // What is shared stays so.
+            if parts.iter().all(|part| matches!(part, Joined::Either)) {
+                return Joined::Either;
+            }
+            if parts.iter().all(|part| matches!(part, Joined::Either | Joined::First)) {
+                return Joined::First;
+            }
+            if parts.iter().all(|part| matches!(part, Joined::Either | Joined::Second)) {
+                return Joined::Second;
+            }
+            let mut at = 0;
+            let children = parts.map(|part| {
+                at += 1;
+                match part {
+                    Joined::Either | Joined::First => one[at - 1].clone(),
+                    Joined::Second => other[at - 1].clone(),
+                    Joined::Neither(node) => Some(node),
+                }
+            });
+            Joined::Neither(Arc::new(Node::Inner(children)))
         }
         _ => unreachable!("trees of the same height"),
     }
-    true
 }
 
 fn meet(into: &mut Link, from: &Link) {

@@ -300,7 +300,6 @@ impl Parser<'_> {
     }
 
     fn resolve(&self, thread: ThreadId, spelled: &str, ahead: &[u8]) -> Option<String> {
-        let in_column = |id: usize| self.in_column.get(id) == Some(&true);
         // Seen in the column, named so by an earlier fork or join, or still to come: spelled right.
         if self.tables.names(Space::Thread).find(spelled).is_some() || shows_thread(ahead, spelled.as_bytes()) {
             return None;
@@ -309,9 +308,10 @@ impl Parser<'_> {
         if number.is_empty() {
             return None;
         }
-        let mut known = self.tables.names(Space::Thread).iter().enumerate();
-        let earlier = known.find(|(id, name)| in_column(*id) && number_of(name) == number);
-        if let Some((_, name)) = earlier {
+        // Of many threads few may be in the column, so that comes first.
+        let in_column = self.in_column.iter().enumerate().filter(|(_, is)| **is);
+        let mut known = in_column.map(|(id, _)| self.tables.thread_name(ThreadId::new(id)));
+        if let Some(name) = known.find(|name| number_of(name) == number) {
             return Some(name.to_owned());
         }
         if let Some(name) = thread_ahead(ahead, number) {
