@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(strands(Level::Writer, by_others), [0, 1, 2, 3]);
         // But if that one is joined, the first is known to have ended.
         let handed_on = "M|fork(R)|\nR|fork(A)|\nA|w(x)|\nR|join(A)|\nM|join(R)|\nM|fork(B)|\nB|w(x)|\nM|fork(C)|\nC|r(x)|\nM|r(z)|\n";
-        assert_eq!(strands(Level::Writer, handed_on), [0, 1, 2, 2, 1]);
+        assert_eq!(strands(Level::Writer, handed_on), [0, 1, 2, 1, 2]);
     }
 
     #[test]

@@ -174,10 +174,16 @@ impl Clocks {
     /// A component of a row.
     #[inline(always)]
     fn at(&self, row: u32, slot: Slot) -> Time {
-        match self.is_sparse() {
-            false => self.row(row)[slot as usize],
-            true => self.trees[row as usize].get(slot as usize),
+        // If rows are trees there are no others.
+        match self.times.get(row as usize * self.width + slot as usize) {
+            Some(&time) => time,
+            None => self.in_tree(row, slot),
         }
+    }
+
+    #[cold]
+    fn in_tree(&self, row: u32, slot: Slot) -> Time {
+        self.trees[row as usize].get(slot as usize)
     }
 
     /// The time before which a slot's thread knows all events of another.
