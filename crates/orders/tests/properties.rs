@@ -168,14 +168,14 @@ fn warnings_and_pairs_are_those_of_the_definitions() {
 
 #[test]
 fn clocks_of_many_short_lived_threads_describe_the_relations() {
-    for_random_traces(0..3_000, short_lived, relations);
+    for_random_traces(0..1_500, short_lived, relations);
 }
 
 #[test]
 fn warnings_pairs_and_witnesses_of_many_short_lived_threads_are_right() {
-    for_random_traces(10_000..12_000, short_lived, named_pairs);
+    for_random_traces(10_000..11_000, short_lived, named_pairs);
     for_random_traces(20_000..21_000, short_lived, windows);
-    for_random_traces(30_000..32_000, short_lived, witnesses);
+    for_random_traces(30_000..31_000, short_lived, witnesses);
 }
 
 #[test]

@@ -10,6 +10,9 @@ use std::ops::Range;
 
 const THREADS: usize = 6_000;
 
+/// Writes the lines of a trace.
+type Shape = fn(&mut String);
+
 /// What every thread does: counts under a lock.
 fn count(text: &mut String, thread: usize) {
     write!(text, "T{thread}|acq(l)|2\nT{thread}|r(x)|3\nT{thread}|w(x)|4\nT{thread}|rel(l)|5\n").unwrap();
@@ -78,7 +81,7 @@ fn silent(text: &mut String) {
     (0..2 * THREADS).for_each(|thread| join(text, "M", thread));
 }
 
-fn trace(shape: impl Fn(&mut String)) -> Trace {
+fn trace(shape: Shape) -> Trace {
     let mut text = String::new();
     shape(&mut text);
     text.push_str("A|w(y)|7\nB|w(y)|8\n");
@@ -87,7 +90,7 @@ fn trace(shape: impl Fn(&mut String)) -> Trace {
 
 #[test]
 fn memory_does_not_grow_with_the_square_of_the_threads() {
-    let shapes: [(&str, fn(&mut String)); 8] = [
+    let shapes: [(&str, Shape); 8] = [
         ("one by one", one_by_one),
         ("in batches", in_batches),
         ("beside a pool", beside_a_pool),
