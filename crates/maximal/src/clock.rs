@@ -3,8 +3,9 @@
 //! Events of a thread share a row as long as nothing from other threads is added, so a clock of a long trace takes
 //! a row only where threads meet. All orders here are part of the order of the trace.
 
+use crate::counts::{Counts, Row, are_sparse};
 use crate::threads::Threads;
-use snag_trace::EventId;
+use snag_trace::{EventId, SparseVector};
 
 /// An order of the events of a trace, closed under thread order and transitive.
 #[derive(Clone)]
@@ -13,14 +14,19 @@ pub(crate) struct Clock {
     row_of: Vec<u32>,
     /// Rows of `width` counts each. What a row says about its own thread is meaningless: the position says it.
     rows: Vec<u32>,
+    /// The rows instead, if there are many threads.
+    trees: Vec<SparseVector>,
 }
 
 impl Clock {
     /// How many events of each other thread come before the event.
     #[inline]
-    pub fn row(&self, event: EventId) -> &[u32] {
-        let start = self.row_of[event.index()] as usize * self.width;
-        &self.rows[start..start + self.width]
+    pub fn row(&self, event: EventId) -> Row<'_> {
+        let row = self.row_of[event.index()] as usize;
+        match self.trees.is_empty() {
+            true => Row::Flat(&self.rows[row * self.width..][..self.width]),
+            false => Row::Sparse(&self.trees[row]),
+        }
     }
 
     /// Whether more comes before the event than before its predecessor in its thread.
@@ -38,7 +44,7 @@ impl Clock {
         let thread = threads.thread(a);
         match thread == threads.thread(b) {
             true => a <= b,
-            false => self.row(b)[thread] > threads.position(a),
+            false => self.row(b).get(thread) > threads.position(a),
         }
     }
 
@@ -49,7 +55,7 @@ impl Clock {
         if own == thread {
             return position;
         }
-        threads.events(thread).partition_point(|&other| self.row(other)[own] <= position) as u32
+        threads.events(thread).partition_point(|&other| self.row(other).get(own) <= position) as u32
     }
 
     /// Adds to the counts `cut` an event and all that comes before it. Says whether that was new.
@@ -58,8 +64,9 @@ impl Clock {
         if cut[thread] > position {
             return false;
         }
-        for (count, &other) in cut.iter_mut().zip(self.row(event)) {
-            *count = (*count).max(other);
+        match self.row(event) {
+            Row::Flat(row) => cut.iter_mut().zip(row).for_each(|(count, &other)| *count = (*count).max(other)),
+            row => row.for_each(|thread, count| cut[thread] = cut[thread].max(count)),
         }
         cut[thread] = cut[thread].max(position + 1);
         true
@@ -72,7 +79,8 @@ impl Clock {
 
     /// Bytes that it takes.
     pub fn memory(&self) -> usize {
-        4 * (self.row_of.capacity() + self.rows.capacity())
+        // A tree of its own takes a path from the root to an entry.
+        4 * (self.row_of.capacity() + self.rows.capacity()) + 512 * self.trees.len()
     }
 }
 
@@ -81,7 +89,7 @@ pub(crate) struct Builder<'a> {
     threads: &'a Threads,
     clock: Clock,
     /// The counts of each thread after its last event, and the row that holds them unless they have grown since.
-    current: Vec<u32>,
+    current: Vec<Counts>,
     row: Vec<u32>,
     grown: Vec<bool>,
 }
@@ -89,10 +97,15 @@ pub(crate) struct Builder<'a> {
 impl<'a> Builder<'a> {
     pub fn new(threads: &'a Threads, events: usize) -> Builder<'a> {
         let width = threads.count();
+        // Row 0 is all zero.
+        let (rows, trees) = match are_sparse(width) {
+            false => (vec![0; width], Vec::new()),
+            true => (Vec::new(), vec![SparseVector::default()]),
+        };
         Builder {
             threads,
-            clock: Clock { width, row_of: Vec::with_capacity(events), rows: vec![0; width] },
-            current: vec![0; width * width],
+            clock: Clock { width, row_of: Vec::with_capacity(events), rows, trees },
+            current: vec![Counts::none(width); width],
             row: vec![0; width],
             grown: vec![false; width],
         }
@@ -100,8 +113,13 @@ impl<'a> Builder<'a> {
 
     /// What comes before the next event of a thread, as far as it was told.
     #[inline]
-    pub fn current(&self, thread: usize) -> &[u32] {
-        &self.current[thread * self.clock.width..(thread + 1) * self.clock.width]
+    pub fn current(&self, thread: usize) -> Row<'_> {
+        self.current[thread].row()
+    }
+
+    /// Whether that is what another row says.
+    pub fn is_current(&self, thread: usize, row: Row) -> bool {
+        self.current[thread].is_same(row, thread)
     }
 
     /// The clock of the events so far.
@@ -116,22 +134,23 @@ impl<'a> Builder<'a> {
 
     /// All that `counts` say comes before the next event of a thread. True if that is new.
     #[inline]
-    pub fn join(&mut self, thread: usize, counts: &[u32]) -> bool {
-        let width = self.clock.width;
-        join(&mut self.current[thread * width..(thread + 1) * width], counts, thread, &mut self.grown[thread])
+    pub fn join(&mut self, thread: usize, counts: Row) -> bool {
+        let new = self.current[thread].join(counts, thread);
+        self.grown[thread] |= new;
+        new
     }
 
     /// An event that was finished comes before the next event of a thread. True if that is new.
     pub fn join_event(&mut self, thread: usize, event: EventId) -> bool {
-        let width = self.clock.width;
         let (other, position) = (self.threads.thread(event), self.threads.position(event));
-        let current = &mut self.current[thread * width..(thread + 1) * width];
-        if other == thread || current[other] > position {
+        let current = &mut self.current[thread];
+        if other == thread || current.row().get(other) > position {
             return false;
         }
-        current[other] = position + 1;
+        // First what it brings along: much of that may be shared.
+        current.join(self.clock.row(event), thread);
+        current.raise(other, position + 1);
         self.grown[thread] = true;
-        join(current, self.clock.row(event), thread, &mut self.grown[thread]);
         true
     }
 
@@ -140,35 +159,29 @@ impl<'a> Builder<'a> {
     pub fn finish(&mut self, thread: usize) {
         if self.grown[thread] {
             self.grown[thread] = false;
-            self.row[thread] = (self.clock.rows.len() / self.clock.width) as u32;
-            let width = self.clock.width;
-            self.clock.rows.extend_from_slice(&self.current[thread * width..(thread + 1) * width]);
+            let Clock { width, rows, trees, .. } = &mut self.clock;
+            match &self.current[thread] {
+                Counts::Flat(counts) => {
+                    self.row[thread] = (rows.len() / *width) as u32;
+                    rows.extend_from_slice(counts);
+                }
+                Counts::Sparse(counts) => {
+                    self.row[thread] = trees.len() as u32;
+                    trees.push(counts.clone());
+                }
+            }
         }
         self.clock.row_of.push(self.row[thread]);
     }
 
     /// Adds to `counts` the finished last event of a thread, at a position, and all before it.
-    pub fn gather(&self, thread: usize, position: u32, counts: &mut [u32]) {
-        for (count, &other) in counts.iter_mut().zip(self.current(thread)) {
-            *count = (*count).max(other);
-        }
-        counts[thread] = counts[thread].max(position + 1);
+    pub fn gather(&self, thread: usize, position: u32, counts: &mut Counts) {
+        // Which thread they belong to is open: all of them count.
+        counts.join(self.current(thread), thread);
+        counts.raise(thread, position + 1);
     }
 
     pub fn done(self) -> Clock {
         self.clock
     }
-}
-
-#[inline]
-fn join(current: &mut [u32], counts: &[u32], own: usize, grown: &mut bool) -> bool {
-    let mut new = false;
-    for (thread, (count, &other)) in current.iter_mut().zip(counts).enumerate() {
-        if other > *count && thread != own {
-            *count = other;
-            new = true;
-        }
-    }
-    *grown |= new;
-    new
 }

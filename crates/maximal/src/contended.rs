@@ -6,6 +6,7 @@
 //! other only the last one is remembered, and a write after them makes the cell contended, whether it must follow them or not.
 //! Cost: one pass over the trace, two words for each cell.
 
+use crate::counts::Row;
 use crate::index::Index;
 use snag_trace::{EventId, Op};
 
@@ -49,7 +50,7 @@ struct Before<'i, 't> {
     index: &'i Index<'t>,
     thread: usize,
     /// By what comes before it in its thread, and by rules 1 to 3.
-    rows: [&'i [u32]; 2],
+    rows: [Row<'i>; 2],
 }
 
 impl<'i, 't> Before<'i, 't> {
@@ -62,6 +63,6 @@ impl<'i, 't> Before<'i, 't> {
     fn contains(&self, last: u32) -> bool {
         let Some(other) = last.checked_sub(1).map(EventId) else { return true };
         let (thread, position) = (self.index.threads.thread(other), self.index.threads.position(other));
-        thread == self.thread || self.rows.iter().any(|row| row[thread] > position)
+        thread == self.thread || self.rows.iter().any(|row| row.get(thread) > position)
     }
 }

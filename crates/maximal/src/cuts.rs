@@ -29,11 +29,11 @@ impl Target<'_> {
         }
         if index.hard.meets_others(threads, event) {
             let own = threads.thread(event);
-            for (thread, &count) in index.hard.row(event).iter().enumerate() {
-                if count > 0 && thread != own {
+            index.hard.row(event).for_each(|thread, count| {
+                if thread != own {
                     clock.include(threads, threads.event(thread, count - 1), cut);
                 }
-            }
+            });
         }
     }
 }

@@ -49,13 +49,15 @@ impl<'i, 't> Cycles<'i, 't> {
             held.any(|hold| knots.tied(hold.lock, acquire.wanted.lock))
         });
         let mut under: HashMap<Hold, Vec<(usize, Vec<u32>)>> = HashMap::new();
+        let mut places: HashMap<(Hold, usize), usize> = HashMap::new();
         for (number, acquire) in acquires.iter().enumerate() {
             for &hold in index.sections.set(acquire.held) {
                 let lists = under.entry(hold).or_default();
-                match lists.iter_mut().find(|(thread, _)| *thread == acquire.thread) {
-                    Some((_, list)) => list.push(number as u32),
-                    None => lists.push((acquire.thread, vec![number as u32])),
+                let at = *places.entry((hold, acquire.thread)).or_insert(lists.len());
+                if at == lists.len() {
+                    lists.push((acquire.thread, Vec::new()));
                 }
+                lists[at].1.push(number as u32);
             }
         }
         Cycles { index, acquires, under }
@@ -114,7 +116,7 @@ impl<'i, 't> Cycles<'i, 't> {
         let Index { threads, must, sections, .. } = self.index;
         let (a, b) = (self.get(a), self.get(b));
         let before = |a: &Acquire, b: &Acquire| {
-            threads.previous(b.event).is_some_and(|p| must.row(p)[a.thread] > threads.position(a.event))
+            threads.previous(b.event).is_some_and(|p| must.row(p).get(a.thread) > threads.position(a.event))
         };
         a.thread != b.thread && !before(a, b) && !before(b, a) && !sections.exclude(a.held, b.held)
     }
@@ -163,12 +165,12 @@ impl Walk<'_, '_, '_, '_> {
     fn open<'l>(&self, acquire: &Acquire, thread: usize, list: &'l [u32]) -> &'l [u32] {
         let Index { threads, must, .. } = self.cycles.index;
         let event = |&number: &u32| self.cycles.get(number).event;
-        let before = threads.previous(acquire.event).map_or(0, |previous| must.row(previous)[thread]);
+        let before = threads.previous(acquire.event).map_or(0, |previous| must.row(previous).get(thread));
         let earliest = list.partition_point(|&number| number <= self.path[0]);
         let low = list.partition_point(|number| threads.position(event(number)) < before).max(earliest);
         let position = threads.position(acquire.event);
         let follows = |number: &u32| {
-            threads.previous(event(number)).is_some_and(|previous| must.row(previous)[acquire.thread] > position)
+            threads.previous(event(number)).is_some_and(|previous| must.row(previous).get(acquire.thread) > position)
         };
         let high = list.partition_point(|number| !follows(number));
         &list[low..high.max(low)]

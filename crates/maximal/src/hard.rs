@@ -4,15 +4,17 @@
 //! Thread order, fork, join, the notify of a wake-up, barriers, the alloc of what is accessed, and missing methods.
 
 use crate::clock::{Builder, Clock};
+use crate::counts::Counts;
 use crate::threads::Threads;
 use snag_orders::MissingOrder;
-use snag_trace::{BarrierId, Cells, EventId, Op, Ops, Space, Trace};
+use snag_trace::{BarrierId, Cells, EventId, Op, Ops, Space, ThreadId, Trace};
 use std::collections::HashMap;
 
 /// Hands a builder, event by event, what the hard order puts before each event.
 pub(crate) struct Hard<'t> {
     trace: &'t Trace,
     cells: &'t Cells,
+    /// Per thread of the trace.
     fork: Vec<Option<EventId>>,
     barriers: Vec<Barrier>,
     missing: Option<&'t MissingOrder>,
@@ -25,7 +27,7 @@ struct Barrier {
     parties: Option<u32>,
     entered: u32,
     /// Of each generation, all who entered until it was complete, and what came before them.
-    generations: Vec<Vec<u32>>,
+    generations: Vec<Counts>,
     inside: HashMap<usize, usize>,
 }
 
@@ -35,10 +37,11 @@ impl<'t> Hard<'t> {
         let mut barriers = Vec::new();
         for id in 0..trace.tables.names(Space::Barrier).len() {
             let parties = trace.tables.barrier_parties(BarrierId::new(id)).map(|parties| parties.max(1));
-            barriers.push(Barrier { parties, generations: vec![vec![0; threads.count()]], ..Barrier::default() });
+            barriers.push(Barrier { parties, generations: vec![Counts::none(threads.count())], ..Barrier::default() });
         }
         let heap = ops.any(&[Op::Alloc]);
-        Hard { trace, cells, fork: vec![None; threads.count()], barriers, missing, heap }
+        let fork = vec![None; trace.tables.thread_count()];
+        Hard { trace, cells, fork, barriers, missing, heap }
     }
 
     /// The whole order.
@@ -46,7 +49,7 @@ impl<'t> Hard<'t> {
         let mut hard = Hard::new(trace, cells, threads, missing);
         let mut builder = Builder::new(threads, trace.len());
         for index in 0..trace.len() {
-            let thread = trace.events.threads()[index].index();
+            let thread = threads.thread(EventId::new(index));
             hard.before(&mut builder, threads, index);
             builder.finish(thread);
             hard.after(&builder, threads, index);
@@ -57,10 +60,10 @@ impl<'t> Hard<'t> {
     /// Joins what comes before an event.
     pub fn before(&mut self, builder: &mut Builder, threads: &Threads, index: usize) {
         let events = &self.trace.events;
-        let (op, thread) = (events.ops()[index], events.threads()[index].index());
         let id = EventId::new(index);
-        if threads.position(id) == 0
-            && let Some(fork) = self.fork[thread]
+        let (op, thread, of_trace) = (events.ops()[index], threads.thread(id), events.threads()[index]);
+        if threads.begins(of_trace, id)
+            && let Some(fork) = self.fork[of_trace.index()]
         {
             builder.join_event(thread, fork);
         }
@@ -72,10 +75,10 @@ impl<'t> Hard<'t> {
         }
         match op {
             Op::Join => {
-                let child = events.targets()[index] as usize;
-                match threads.events(child).last() {
-                    Some(&last) => builder.join_event(thread, last),
-                    None => self.fork[child].is_some_and(|fork| builder.join_event(thread, fork)),
+                let child = ThreadId(events.targets()[index]);
+                match threads.last(child) {
+                    Some(last) => builder.join_event(thread, last),
+                    None => self.fork[child.index()].is_some_and(|fork| builder.join_event(thread, fork)),
                 };
             }
             Op::Wake => {
@@ -87,7 +90,7 @@ impl<'t> Hard<'t> {
                 let barrier = &mut self.barriers[events.targets()[index] as usize];
                 let needed = if op == Op::BarrierEnter { barrier.enter(thread) } else { barrier.leave(thread) };
                 if let Some(generation) = needed {
-                    builder.join(thread, &barrier.generations[generation]);
+                    builder.join(thread, barrier.generations[generation].row());
                 }
             }
             _ => {}
@@ -100,8 +103,8 @@ impl<'t> Hard<'t> {
     /// Remembers a finished event for those that it comes before.
     pub fn after(&mut self, builder: &Builder, threads: &Threads, index: usize) {
         let events = &self.trace.events;
-        let (op, thread) = (events.ops()[index], events.threads()[index].index());
-        let position = threads.position(EventId::new(index));
+        let id = EventId::new(index);
+        let (op, thread, position) = (events.ops()[index], threads.thread(id), threads.position(id));
         match op {
             Op::Fork => self.fork[events.targets()[index] as usize] = Some(EventId::new(index)),
             Op::BarrierEnter => {

@@ -7,6 +7,7 @@ use crate::must;
 use crate::observed;
 use crate::quiet::Quiet;
 use crate::sections::Sections;
+use crate::strands::Strands;
 use crate::threads::Threads;
 use snag_orders::{Missing, MissingOrder};
 use snag_schedule::Level;
@@ -94,7 +95,7 @@ impl<'t> Index<'t> {
 
     /// The must order is the hard order at first.
     fn with_hard_order(trace: &'t Trace, cells: &'t Cells, level: Level, missing: Missing) -> Index<'t> {
-        let threads = Threads::of(trace);
+        let threads = Threads::of(trace, &Strands::of(trace, level));
         let memory = Memory::of(trace, cells, &threads, level);
         let sections = Sections::of(trace, &threads);
         let missing = MissingOrder::of(trace, missing);
@@ -212,7 +213,8 @@ fn branches(trace: &Trace, threads: &Threads, level: Level) -> Vec<Vec<u32>> {
     if level == Level::Control {
         for (index, &op) in trace.events.ops().iter().enumerate() {
             if matches!(op, Op::Branch | Op::MethodBegin) {
-                branches[trace.events.threads()[index].index()].push(threads.position(EventId::new(index)));
+                let event = EventId::new(index);
+                branches[threads.thread(event)].push(threads.position(event));
             }
         }
     }

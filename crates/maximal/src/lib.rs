@@ -11,6 +11,7 @@
 
 mod clock;
 mod contended;
+mod counts;
 mod cuts;
 mod cycles;
 mod gallop;
@@ -31,6 +32,7 @@ mod replay;
 mod search;
 mod sections;
 mod solver;
+mod strands;
 mod tally;
 mod threads;
 mod timeline;

@@ -10,10 +10,11 @@
 //! Cost: a few passes over the trace; for each read at most [`MOST_SOURCES`] writes are looked at.
 
 use crate::clock::{Builder, Clock};
+use crate::counts::{Counts, Row};
 use crate::gallop;
 use crate::hard::Hard;
 use crate::index::Index;
-use crate::sections::{Hold, SectionId};
+use crate::sections::{Hold, Section, SectionId};
 use snag_schedule::Level;
 use snag_trace::{EventId, Op};
 
@@ -21,6 +22,13 @@ use snag_trace::{EventId, Op};
 const MOST_SOURCES: usize = 64;
 /// Passes over the trace; rarely more than three find anything new.
 const MOST_PASSES: usize = 6;
+
+/// Of a lock that more threads than this use only the nearest sections before an event are looked at, and a cell that more threads write
+/// is not looked at.
+const MOST_LISTS: usize = if cfg!(debug_assertions) { 6 } else { 256 };
+
+/// How many these are.
+const NEAREST: usize = 16;
 
 /// After so many events somebody is asked whether to stop.
 const PATIENCE: usize = 1 << 16;
@@ -51,7 +59,7 @@ struct Pass<'i, 't> {
     unsettled: Vec<Vec<EventId>>,
     /// Sections that each thread is in.
     open: Vec<Vec<SectionId>>,
-    meet: Vec<u32>,
+    meet: Counts,
     /// Where the last search in each list of writes, and in each list of sections, ended.
     write_hints: Vec<u32>,
     section_hints: Vec<u32>,
@@ -68,7 +76,7 @@ impl<'i, 't> Pass<'i, 't> {
             hard: Hard::new(index.trace, index.cells, threads, index.missing.as_ref()),
             unsettled: vec![Vec::new(); threads.count()],
             open: vec![Vec::new(); threads.count()],
-            meet: vec![0; threads.count()],
+            meet: Counts::none(threads.count()),
             write_hints: vec![0; index.memory.list_count()],
             section_hints: vec![0; index.sections.list_count()],
             found: false,
@@ -82,7 +90,8 @@ impl<'i, 't> Pass<'i, 't> {
             if index.is_multiple_of(PATIENCE) && stop() {
                 return false;
             }
-            let (event, thread) = (EventId::new(index), trace.events.threads()[index].index());
+            let event = EventId::new(index);
+            let thread = threads.thread(event);
             self.hard.before(&mut self.builder, threads, index);
             if must.meets_others(threads, event) {
                 self.builder.join(thread, must.row(event));
@@ -107,7 +116,7 @@ impl<'i, 't> Pass<'i, 't> {
             {
                 self.open[thread].retain(|&open| open != section);
             }
-            self.found |= self.builder.has_grown(thread) && self.builder.current(thread) != must.row(event);
+            self.found |= self.builder.has_grown(thread) && !self.builder.is_current(thread, must.row(event));
             self.builder.finish(thread);
             self.hard.after(&self.builder, threads, index);
         }
@@ -125,14 +134,14 @@ impl<'i, 't> Pass<'i, 't> {
             // Counts only from the next branch on.
             self.unsettled[thread].push(read);
         } else if self.sources_meet(read, None) {
-            self.builder.join(thread, &self.meet);
+            self.builder.join(thread, self.meet.row());
         }
     }
 
     fn branch(&mut self, thread: usize) {
         for read in std::mem::take(&mut self.unsettled[thread]) {
             if self.sources_meet(read, Some(read)) {
-                self.builder.join(thread, &self.meet);
+                self.builder.join(thread, self.meet.row());
             }
         }
     }
@@ -143,7 +152,7 @@ impl<'i, 't> Pass<'i, 't> {
         let Index { threads, memory, .. } = self.index;
         let own = threads.thread(read);
         let mut any = false;
-        let mut all: Vec<u32> = Vec::new();
+        let mut all = Counts::none(0);
         for cell in memory.cells_of(read) {
             let before = match finished {
                 Some(event) => self.builder.so_far().row(event),
@@ -155,9 +164,7 @@ impl<'i, 't> Pass<'i, 't> {
                 continue;
             }
             if any {
-                for (all, meet) in all.iter_mut().zip(&self.meet) {
-                    *all = (*all).max(*meet);
-                }
+                all.join(self.meet.row(), own);
             } else {
                 all.clone_from(&self.meet);
                 any = true;
@@ -178,8 +185,12 @@ impl<'i, 't> Pass<'i, 't> {
                 let open = self.open[thread][at];
                 let section = sections.get(open);
                 let hold = Hold { lock: section.lock, shared: section.shared };
+                if sections.users(hold.lock) > MOST_LISTS {
+                    grown |= self.nearest_sections(thread, open, hold);
+                    continue;
+                }
                 for (other, list) in sections.against(hold).filter(|(other, _)| *other != thread) {
-                    let end = threads.end(other, self.builder.current(thread)[other]);
+                    let end = threads.end(other, self.builder.current(thread).get(other));
                     let count = gallop::count_before(&list.starts, end, &mut self.section_hints[list.number]);
                     if let Some(begun) = list.last(count)
                         && let Some(end) = sections.get(begun).end
@@ -196,30 +207,52 @@ impl<'i, 't> Pass<'i, 't> {
     }
 }
 
+impl Pass<'_, '_> {
+    /// The same for the last sections on the lock before an open one: what these come after, they have brought along.
+    fn nearest_sections(&mut self, thread: usize, open: SectionId, hold: Hold) -> bool {
+        let Index { threads, sections, .. } = self.index;
+        let mut grown = false;
+        for &other in sections.before(hold.lock, open).iter().rev().take(NEAREST) {
+            let Section { lock, thread: owner, shared, start, end } = *sections.get(other);
+            let begun = owner != thread && self.builder.current(thread).get(owner) > threads.position(start);
+            if begun
+                && hold.excludes(Hold { lock, shared })
+                && let Some(end) = end
+            {
+                grown |= self.builder.join_event(thread, end);
+            }
+        }
+        grown
+    }
+}
+
 /// The writes that a read may see.
 struct Sources<'p, 't> {
     index: &'p Index<'t>,
     /// The new order of events that are done in this pass.
     earlier: &'p Clock,
     /// What comes before the read.
-    before: &'p [u32],
+    before: Row<'p>,
     hints: &'p mut [u32],
 }
 
 impl Sources<'_, '_> {
     /// Leaves in `meet` what comes before each write that the read may see in a cell. False if that is nothing, or
     /// too much work to tell.
-    fn meet(&mut self, read: EventId, cell: usize, meet: &mut [u32]) -> bool {
+    fn meet(&mut self, read: EventId, cell: usize, meet: &mut Counts) -> bool {
         let Index { threads, memory, .. } = self.index;
         let seen = memory.seen(read, cell);
         let Some(wanted) = memory.wanted(read, cell) else {
             let Some(write) = seen else { return false };
-            meet.fill(0);
-            self.include(write, meet);
+            let (thread, count) = (threads.thread(write), threads.position(write) + 1);
+            meet.become_row(self.clock(write).row(write), thread, count);
             return true;
         };
         let own = threads.thread(read);
         let lists = memory.lists(cell);
+        if lists.len() > MOST_LISTS {
+            return false;
+        }
         if lists.len() == 1 && memory.list(cell, lists.start).thread == own {
             return false;
         }
@@ -234,7 +267,6 @@ impl Sources<'_, '_> {
         if latest.is_empty() && memory.may_see(read, cell, None) {
             return false;
         }
-        meet.fill(u32::MAX);
         let (mut looked_at, mut any) = (0, false);
         for list in memory.writes_of(threads, cell, wanted) {
             let end = threads.end(list.thread, self.count(list.thread, own, read));
@@ -250,11 +282,11 @@ impl Sources<'_, '_> {
                 if latest.iter().any(|&other| other != write && self.reaches(write, other)) {
                     continue;
                 }
-                any = true;
                 let row = self.clock(write).row(write);
                 let (thread, count) = (threads.thread(write), threads.position(write) + 1);
-                for (other, (meet, &row)) in meet.iter_mut().zip(row).enumerate() {
-                    *meet = (*meet).min(if other == thread { count } else { row });
+                match std::mem::replace(&mut any, true) {
+                    false => meet.become_row(row, thread, count),
+                    true => meet.meet(row, thread, count),
                 }
             }
         }
@@ -263,7 +295,7 @@ impl Sources<'_, '_> {
 
     /// How many events of a thread come before the read.
     fn count(&self, thread: usize, own: usize, read: EventId) -> u32 {
-        if thread == own { self.index.threads.position(read) } else { self.before[thread] }
+        if thread == own { self.index.threads.position(read) } else { self.before.get(thread) }
     }
 
     /// The newest order that knows about an event.
@@ -273,10 +305,6 @@ impl Sources<'_, '_> {
 
     fn reaches(&self, a: EventId, b: EventId) -> bool {
         self.clock(b).reaches(&self.index.threads, a, b)
-    }
-
-    fn include(&self, write: EventId, counts: &mut [u32]) {
-        self.clock(write).include(&self.index.threads, write, counts);
     }
 }
 
@@ -288,11 +316,11 @@ fn close(index: &Index) -> Clock {
         let event = EventId::new(number);
         let thread = threads.thread(event);
         if must.meets_others(threads, event) {
-            for (other, &count) in must.row(event).iter().enumerate() {
-                if count > 0 && other != thread {
+            must.row(event).for_each(|other, count| {
+                if other != thread {
                     builder.join_event(thread, threads.event(other, count - 1));
                 }
-            }
+            });
         }
         builder.finish(thread);
     }

@@ -29,7 +29,8 @@ pub(crate) fn clock(
     let mut builder = Builder::new(threads, trace.len());
     let mut waits = vec![0; semaphores.len()];
     for (index, &op) in trace.events.ops().iter().enumerate() {
-        let (id, thread) = (EventId::new(index), trace.events.threads()[index].index());
+        let id = EventId::new(index);
+        let thread = threads.thread(id);
         hard.before(&mut builder, threads, index);
         if op.reads() {
             for cell in memory.cells_of(id) {

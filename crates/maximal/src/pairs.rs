@@ -14,6 +14,10 @@ use snag_schedule::Level;
 use snag_trace::{EventId, LocId, Op};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::ops::Range;
+
+/// In a cell with more groups than this the pairs of groups are not listed: that would take the square.
+const CROWD: usize = if cfg!(debug_assertions) { 6 } else { 512 };
 
 /// What an access does, as far as conflicts go.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -65,6 +69,8 @@ pub struct Task {
     locations: (LocId, LocId),
     /// Pairs of groups; the smaller one first.
     groups: Vec<(u32, u32)>,
+    /// Pairs of classes, all of whose groups make pairs if they are of different threads.
+    classes: Vec<(u32, u32)>,
     /// Up to here the trace must have come for the earliest of the pairs.
     earliest: EventId,
 }
@@ -88,6 +94,8 @@ pub struct Pairs<'i, 't> {
     /// Only pairs inside these windows.
     windows: Option<Windows>,
     groups: Vec<Group>,
+    /// Groups of one cell that differ in their threads alone, in cells with very many groups.
+    classes: Vec<Vec<u32>>,
     /// One per pair of locations, in the order of their first events.
     pub tasks: Vec<Task>,
 }
@@ -99,14 +107,19 @@ impl<'i, 't> Pairs<'i, 't> {
         let guards = Guards::of(index);
         let groups = groups(index, &guards);
         let mut tasks: HashMap<(LocId, LocId), Task> = HashMap::new();
+        let mut classes: Vec<Vec<u32>> = Vec::new();
         let mut from = 0;
         while from < groups.len() {
             let cell = groups[from].cell;
             let to = from + groups[from..].partition_point(|group| group.cell == cell);
-            for b in from..to {
-                for a in from..b {
-                    if candidates(index, &guards, &groups[a], &groups[b]) {
-                        add(&mut tasks, &groups, a, b);
+            if to - from > CROWD {
+                crowd(index, &guards, &groups, from..to, &mut classes, &mut tasks);
+            } else {
+                for b in from..to {
+                    for a in from..b {
+                        if groups[a].thread != groups[b].thread && candidates(index, &guards, &groups[a], &groups[b]) {
+                            add(&mut tasks, &groups, a, b);
+                        }
                     }
                 }
             }
@@ -114,7 +127,7 @@ impl<'i, 't> Pairs<'i, 't> {
         }
         let mut tasks: Vec<Task> = tasks.into_values().collect();
         tasks.sort_unstable_by_key(|task| (task.earliest, task.locations));
-        Pairs { index, windows, groups, tasks }
+        Pairs { index, windows, groups, classes, tasks }
     }
 
     /// The pairs of a task that are not ordered, nearest first: of every access the nearest one, then of every access the
@@ -122,6 +135,7 @@ impl<'i, 't> Pairs<'i, 't> {
     pub fn of_task<'p>(&'p self, task: &'p Task) -> impl Iterator<Item = (EventId, EventId)> + 'p {
         let mut walks: Vec<Walk> = Vec::new();
         let mut next_groups = task.groups.iter();
+        let mut crowds = task.classes.iter().flat_map(|&(a, b)| self.crowded(a, b));
         let mut at = 0;
         std::iter::from_fn(move || {
             loop {
@@ -129,7 +143,12 @@ impl<'i, 't> Pairs<'i, 't> {
                 if at == walks.len() {
                     match next_groups.next() {
                         Some(&(a, b)) => walks.extend(self.walks(a, b)),
-                        None if walks.is_empty() => return None,
+                        // Of these there are too many to have the walks of all of them.
+                        None if walks.is_empty() => {
+                            let (a, b) = crowds.next()?;
+                            walks.extend(self.walks(a, b));
+                            at = 0;
+                        }
                         None => at = 0,
                     }
                     continue;
@@ -156,6 +175,16 @@ impl<'i, 't> Pairs<'i, 't> {
         self.windows.as_ref().map(|windows| windows.of(event))
     }
 
+    /// The pairs of groups of two classes.
+    fn crowded(&self, a: u32, b: u32) -> impl Iterator<Item = (u32, u32)> {
+        let (one, other) = (&self.classes[a as usize], &self.classes[b as usize]);
+        let thread = |group: u32| self.groups[group as usize].thread;
+        other.iter().enumerate().flat_map(move |(at, &later)| {
+            let earlier = if a == b { &one[..at] } else { &one[..] };
+            earlier.iter().filter(move |&&group| thread(group) != thread(later)).map(move |&group| (group, later))
+        })
+    }
+
     /// Accesses that share several cells are a pair only at the first of them.
     fn meet_first_at(&self, a: EventId, b: EventId, cell: usize) -> bool {
         let cells = |event| self.index.memory.cells_of(event).start;
@@ -168,12 +197,12 @@ impl<'i, 't> Pairs<'i, 't> {
         let Index { threads, must, hard, .. } = self.index;
         one.events.iter().filter_map(move |&event| {
             // What an access itself sees does not matter, so what comes before is what comes before its predecessor.
-            let before = threads.previous(event).map_or(0, |previous| must.row(previous)[other.thread]);
-            let before = before.max(hard.row(event)[other.thread]);
+            let before = threads.previous(event).map_or(0, |previous| must.row(previous).get(other.thread));
+            let before = before.max(hard.row(event).get(other.thread));
             let low = other.events.partition_point(|&e| threads.position(e) < before);
             let follows = |&e: &EventId| {
-                let previous = threads.previous(e).map_or(0, |previous| must.row(previous)[one.thread]);
-                previous.max(hard.row(e)[one.thread]) > threads.position(event)
+                let previous = threads.previous(e).map_or(0, |previous| must.row(previous).get(one.thread));
+                previous.max(hard.row(e).get(one.thread)) > threads.position(event)
             };
             let high = other.events.partition_point(|e| !follows(e));
             let (low, high) = match self.window_of(event) {
@@ -219,10 +248,9 @@ impl Walk {
     }
 }
 
-/// Whether pairs of two groups of a cell can be races as far as operations and locks go.
+/// Whether pairs of two groups of a cell, of different threads, can be races as far as operations and locks go.
 fn candidates(index: &Index, guards: &Guards, a: &Group, b: &Group) -> bool {
-    a.thread != b.thread
-        && a.kind.op().conflicts(b.kind.op())
+    a.kind.op().conflicts(b.kind.op())
         && !index.sections.exclude(a.held, b.held)
         && !guards.exclude(a.guarded, b.guarded)
 }
@@ -234,10 +262,65 @@ fn add(tasks: &mut HashMap<(LocId, LocId), Task>, groups: &[Group], a: usize, b:
     let earliest = groups[a].events[0].max(groups[b].events[0]);
     let task = match tasks.entry(locations) {
         Entry::Occupied(task) => task.into_mut(),
-        Entry::Vacant(free) => free.insert(Task { locations, groups: Vec::new(), earliest }),
+        Entry::Vacant(free) => free.insert(Task { locations, groups: Vec::new(), classes: Vec::new(), earliest }),
     };
     task.earliest = task.earliest.min(earliest);
     task.groups.push((a as u32, b as u32));
+}
+
+/// Adds the pairs of a cell with very many groups, class by class.
+fn crowd(
+    index: &Index,
+    guards: &Guards,
+    groups: &[Group],
+    of_cell: Range<usize>,
+    classes: &mut Vec<Vec<u32>>,
+    tasks: &mut HashMap<(LocId, LocId), Task>,
+) {
+    let first = classes.len();
+    let mut numbers: HashMap<(Kind, LocId, HeldId, GuardId), usize> = HashMap::new();
+    for number in of_cell {
+        let Group { kind, location, held, guarded, .. } = groups[number];
+        let class = *numbers.entry((kind, location, held, guarded)).or_insert_with(|| {
+            classes.push(Vec::new());
+            classes.len() - 1
+        });
+        classes[class].push(number as u32);
+    }
+    for b in first..classes.len() {
+        for a in first..b + 1 {
+            let (one, other) = (&groups[classes[a][0] as usize], &groups[classes[b][0] as usize]);
+            let Some(earliest) = earliest(groups, &classes[a], &classes[b]) else { continue };
+            if candidates(index, guards, one, other) {
+                let locations = (one.location.min(other.location), one.location.max(other.location));
+                let new = || Task { locations, groups: Vec::new(), classes: Vec::new(), earliest };
+                let task = tasks.entry(locations).or_insert_with(new);
+                task.earliest = task.earliest.min(earliest);
+                task.classes.push((a as u32, b as u32));
+            }
+        }
+    }
+}
+
+/// Up to where the trace must have come for the earliest pair of groups of different threads; `None` if there is none.
+fn earliest(groups: &[Group], a: &[u32], b: &[u32]) -> Option<EventId> {
+    // Of each side the two threads that come first: with those of the other side, they make the earliest pair.
+    let first_two = |class: &[u32]| {
+        let mut first: Vec<(EventId, usize)> = Vec::new();
+        for &group in class {
+            let Group { thread, ref events, .. } = groups[group as usize];
+            match first.iter_mut().find(|known| known.1 == thread) {
+                Some(known) => known.0 = known.0.min(events[0]),
+                None => first.push((events[0], thread)),
+            }
+            first.sort_unstable();
+            first.truncate(2);
+        }
+        first
+    };
+    let (a, b) = (first_two(a), first_two(b));
+    let pairs = a.iter().flat_map(|one| b.iter().map(move |other| (one, other)));
+    pairs.filter(|(one, other)| one.1 != other.1).map(|(one, other)| one.0.max(other.0)).min()
 }
 
 /// The groups, sorted by cell.

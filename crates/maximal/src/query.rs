@@ -230,11 +230,6 @@ impl<'i, 't> Queries<'i, 't> {
     }
 
     fn prefixes(&self, cut: &[u32]) -> Schedule {
-        let threads = &self.index.threads;
-        let ends = cut.iter().enumerate().map(|(thread, &count)| match count {
-            0 => EventId(0),
-            count => EventId(threads.event(thread, count - 1).0 + 1),
-        });
-        Schedule::Prefixes(ends.collect())
+        Schedule::Prefixes(self.index.threads.ends(cut))
     }
 }

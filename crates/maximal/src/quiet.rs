@@ -10,6 +10,9 @@ use crate::memory::Source;
 use snag_schedule::Level;
 use snag_trace::{EventId, Op};
 
+/// A cell that more threads write counts as loud.
+const MOST_LISTS: usize = if cfg!(debug_assertions) { 6 } else { 256 };
+
 pub(crate) struct Quiet {
     /// One bit per cell.
     cells: Vec<u64>,
@@ -98,6 +101,9 @@ impl Quiet {
 /// Whether no write to a cell can come between a read and what it saw.
 fn is_kept(index: &Index, read: EventId, op: Op, cell: usize) -> bool {
     let Index { threads, memory, must, .. } = index;
+    if memory.lists(cell).len() > MOST_LISTS {
+        return false;
+    }
     let seen: Source = memory.seen(read, cell);
     if seen.is_some_and(|write| !must.reaches(threads, write, read)) {
         return false;
@@ -106,7 +112,7 @@ fn is_kept(index: &Index, read: EventId, op: Op, cell: usize) -> bool {
         // Those before what was seen, and that itself.
         let earlier = seen.map_or(0, |write| match threads.thread(write) == list.thread {
             true => threads.position(write) + 1,
-            false => must.row(write)[list.thread],
+            false => must.row(write).get(list.thread),
         });
         let next = list.events[list.events.partition_point(|&w| threads.position(w) < earlier)..].first();
         next.is_none_or(|&next| (next == read && op.writes()) || must.reaches(threads, read, next))

@@ -299,11 +299,11 @@ impl<'i, 't> Replay<'i, 't> {
         let Index { threads, must, .. } = self.index;
         let from = std::mem::replace(&mut self.cut[thread], count);
         let last = threads.event(thread, count - 1);
-        for (other, &needed) in must.row(last).iter().enumerate() {
+        must.row(last).for_each(|other, needed| {
             if needed > self.cut[other] && other != thread {
                 todo.push((other, needed));
             }
-        }
+        });
         self.count_reads(thread, self.index.counting(thread, count));
         let loud = self.index.quiet.loud(thread);
         let loud = &loud[loud.partition_point(|&position| position < from)..];
@@ -420,10 +420,10 @@ impl<'i, 't> Replay<'i, 't> {
         }
         let event = threads.event(thread, self.done[thread]);
         if must.meets_others(threads, event) {
-            let row = must.row(event);
-            let missing = (0..row.len()).find(|&other| other != thread && row[other] > self.done[other]);
-            if let Some(other) = missing {
-                return self.wait_for(thread, other, row[other]);
+            // What comes before its predecessor has happened.
+            let earlier = threads.previous(event).map(|previous| must.row(previous));
+            if let Some((other, count)) = must.row(event).first_above(earlier, thread, &self.done) {
+                return self.wait_for(thread, other, count);
             }
         }
         if bit(&self.has_edge, event) {

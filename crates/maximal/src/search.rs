@@ -632,7 +632,7 @@ impl<'s, 'i, 't> Search<'s, 'i, 't> {
         let Index { threads, must, .. } = self.index;
         let count = match list.thread == threads.thread(read) {
             true => threads.position(read),
-            false => must.row(read)[list.thread],
+            false => must.row(read).get(list.thread),
         };
         list.events.partition_point(|&w| threads.position(w) < count || w < base)
     }

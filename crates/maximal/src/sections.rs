@@ -63,9 +63,11 @@ pub(crate) struct Sections {
     sections: Vec<Section>,
     /// Per event 1 + the section that it begins or ends, or 0.
     of_event: Vec<u32>,
-    /// Per lock the threads that have sections on it, with theirs; exclusive ones and shared ones.
+    /// Per lock the threads that have sections on it, ascending, with theirs; exclusive ones and shared ones.
     by_lock: [Vec<Vec<List>>; 2],
     lists: usize,
+    /// Per lock all its sections, in order.
+    on_lock: Vec<Vec<SectionId>>,
     /// Distinct sets of holds.
     sets: Vec<Vec<Hold>>,
     /// Per thread from which position on it holds which set; ascending.
@@ -77,6 +79,8 @@ pub(crate) struct Sections {
 struct Holding {
     count: u32,
     section: Option<SectionId>,
+    /// 1 + where the list of its sections is, among those on the lock; 0 before the first.
+    list: usize,
 }
 
 impl Sections {
@@ -87,6 +91,7 @@ impl Sections {
             of_event: vec![0; trace.len()],
             by_lock: [0, 1].map(|_| (0..locks).map(|_| Vec::new()).collect()),
             lists: 0,
+            on_lock: vec![Vec::new(); locks],
             sets: vec![Vec::new()],
             held: vec![vec![(0, HeldId(0))]; threads.count()],
         };
@@ -100,7 +105,8 @@ impl Sections {
             ) {
                 continue;
             }
-            let (id, thread) = (EventId::new(index), trace.events.threads()[index].index());
+            let id = EventId::new(index);
+            let thread = threads.thread(id);
             let waits = matches!(op, Op::WaitBegin | Op::WaitEnd);
             let lock = LockId(if waits { trace.events.aux(index) } else { trace.events.targets()[index] });
             let hold = Hold { lock, shared: matches!(op, Op::ReadAcquire | Op::ReadRelease) };
@@ -117,14 +123,15 @@ impl Sections {
                 holding.section = Some(number);
                 all.sections.push(Section { lock, thread, shared: hold.shared, start: id, end: None });
                 all.of_event[index] = number.0 + 1;
+                all.on_lock[lock.index()].push(number);
                 let lists = &mut all.by_lock[hold.shared as usize][lock.index()];
-                let at = lists.iter().position(|list| list.thread == thread).unwrap_or_else(|| {
+                if holding.list == 0 {
                     lists.push(List { thread, number: all.lists, sections: Vec::new(), starts: Vec::new() });
                     all.lists += 1;
-                    lists.len() - 1
-                });
-                lists[at].sections.push(number);
-                lists[at].starts.push(id);
+                    holding.list = lists.len();
+                }
+                lists[holding.list - 1].sections.push(number);
+                lists[holding.list - 1].starts.push(id);
             } else if before > 0 && holding.count == 0 {
                 let number = holding.section.take().expect("a lock that is held has a section");
                 all.sections[number.0 as usize].end = Some(id);
@@ -146,6 +153,7 @@ impl Sections {
             });
             all.held[thread].push((threads.position(id) + 1, number));
         }
+        all.by_lock.iter_mut().flatten().for_each(|lists| lists.sort_unstable_by_key(|list| list.thread));
         all
     }
 
@@ -204,6 +212,17 @@ impl Sections {
         list.last(list.starts.partition_point(|&start| start < end))
     }
 
+    /// How many threads use a lock; those that use it in both ways count twice.
+    pub fn users(&self, lock: LockId) -> usize {
+        self.by_lock.iter().map(|lists| lists[lock.index()].len()).sum()
+    }
+
+    /// The sections on a lock that begin before another one.
+    pub fn before(&self, lock: LockId, section: SectionId) -> &[SectionId] {
+        let all = &self.on_lock[lock.index()];
+        &all[..all.partition_point(|&other| other < section)]
+    }
+
     /// How many lists there are.
     pub fn list_count(&self) -> usize {
         self.lists
@@ -212,7 +231,7 @@ impl Sections {
     /// The section in which a thread holds a lock like this after its first `count` events.
     pub fn open(&self, threads: &Threads, thread: usize, hold: Hold, count: u32) -> SectionId {
         let lists = &self.by_lock[hold.shared as usize][hold.lock.index()];
-        let list = lists.iter().find(|list| list.thread == thread).expect("what is held has a section");
-        self.last_begun(threads, list, count).expect("what is held has begun")
+        let at = lists.binary_search_by_key(&thread, |list| list.thread).expect("what is held has a section");
+        self.last_begun(threads, &lists[at], count).expect("what is held has begun")
     }
 }

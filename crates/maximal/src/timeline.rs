@@ -135,7 +135,7 @@ impl Timeline {
             }
             let events = &self.events;
             let position = |node: &Node| threads.position(events[node.0 as usize]);
-            let before = must.row(event)[other];
+            let before = must.row(event).get(other);
             let at = self.chains[other].partition_point(|node| position(node) < before);
             let earlier = at.checked_sub(1).map(|at| self.chains[other][at]);
             let after = must.first_after(threads, event, other);

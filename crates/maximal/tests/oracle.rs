@@ -94,6 +94,14 @@ fn races_are_exactly_those_of_the_oracle() {
     for_random_traces(0..20_000, Shape::any, |trace| races_equal_the_oracle(trace, &Limits::default()));
 }
 
+#[test]
+fn races_of_many_short_lived_threads_are_exactly_those_of_the_oracle() {
+    for_random_traces(600_000..603_000, Shape::short_lived, |trace| races_equal_the_oracle(trace, &Limits::default()));
+    let limits = Limits { search_only: true, ..Limits::default() };
+    for_random_traces(610_000..611_000, Shape::short_lived, |trace| races_equal_the_oracle(trace, &limits));
+    for_random_traces(620_000..621_000, Shape::short_lived, pairs_contain_the_races);
+}
+
 /// Small traces have no room for the local stage as it is.
 #[test]
 fn races_are_exactly_those_of_the_oracle_where_most_of_the_trace_stays_as_it_was() {

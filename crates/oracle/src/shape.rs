@@ -55,6 +55,8 @@ pub struct Shape {
     pub release: u32,
     /// Percentage of steps in which the same thread goes on.
     pub stay: u32,
+    /// Threads come and go: few are there from the beginning, and they may be joined at any time.
+    pub brief: bool,
 }
 
 impl Shape {
@@ -79,6 +81,7 @@ impl Shape {
             unexplained: 0,
             release: rng.pick(&[10, 30, 50]),
             stay: rng.pick(&[30, 60, 80]),
+            brief: false,
         }
     }
 
@@ -190,6 +193,13 @@ impl Shape {
             unexplained: rng.pick(&[0, 0, 5, 20]),
             ..Shape::classic(rng)
         }
+    }
+
+    /// Many threads that live shortly: created by one another, joined by whoever is there, or by nobody.
+    pub fn short_lived(rng: &mut Rng) -> Shape {
+        let shape = Shape::any(rng);
+        let weights = Weights { fork_join: rng.pick(&[6, 12, 20]), ..shape.weights };
+        Shape { threads: rng.between(6, 24), weights, brief: true, ..shape }
     }
 
     /// One of the other presets.

@@ -117,7 +117,7 @@ pub(crate) struct Simulation<'a> {
 impl<'a> Simulation<'a> {
     pub fn new(shape: &'a Shape, rng: &'a mut Rng) -> Simulation<'a> {
         let mut trace = Trace::default();
-        let born = rng.pick(&[10, 50, 100]);
+        let born = if shape.brief { 5 } else { rng.pick(&[10, 50, 100]) };
         let threads = (0..shape.threads)
             .map(|i| {
                 trace.tables.thread(&format!("T{}", i + 1));

@@ -14,10 +14,15 @@
 //! taken over by a new thread whose parent knows all of the old one's events.
 //! Everything the old thread did is then before everything the new one does, and
 //! one component serves both. Clocks are as long as threads are alive at once.
+//! A thread has a slot from its first event on; one that has none costs nothing.
+//!
+//! If more than [`MOST_FLAT`] threads are alive at once, rows are trees that share what they have in common
+//! ([`SparseVector`]): otherwise memory would grow with the square of the number of threads.
 
 mod shadows;
 
-use snag_trace::ThreadId;
+use snag_trace::{SparseVector, ThreadId};
+use std::collections::HashMap;
 
 /// A thread's component in every clock.
 pub type Slot = u32;
@@ -30,6 +35,12 @@ const SELF: Time = Time::MAX;
 
 /// No thread has this slot.
 const NO_SLOT: Slot = Slot::MAX;
+
+/// Longer rows are trees. Tests have few threads, and should see both kinds of rows.
+const MOST_FLAT: usize = if cfg!(debug_assertions) { 8 } else { 1024 };
+
+/// So many slots of threads that have ended are tried, the last ones first, before a new one is taken.
+const MOST_TRIED: usize = 64;
 
 /// What a thread knew when it performed an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +65,9 @@ pub struct Clocks {
     times: Vec<Time>,
     /// Room for so many slots; a multiple of eight, so that joins are vectorised.
     width: usize,
+    /// The rows instead, once there are more than `most_flat` slots; empty before.
+    trees: Vec<SparseVector>,
+    most_flat: usize,
     /// Rows that nobody refers to.
     free: Vec<u32>,
     /// Collect when this many rows are in use.
@@ -65,8 +79,11 @@ pub struct Clocks {
     current: Vec<u32>,
     /// Whether a stamp refers to the current row of a slot.
     shared: Vec<bool>,
-    /// Slots whose thread has ended, and its last time.
+    /// Slots whose thread has ended, and its last time; and which slots these are.
     ended: Vec<(Slot, Time)>,
+    has_ended: Vec<bool>,
+    /// Threads that were forked and have had no event yet, with what their parents knew then.
+    unborn: HashMap<u32, Stamp>,
 }
 
 /// The clocks of all threads, to look at.
@@ -77,10 +94,20 @@ pub(crate) struct Now<'a> {
     pub current: &'a [u32],
     /// To be set for a slot if its current row is kept in a stamp.
     pub shared: &'a mut [bool],
-    /// Row after row.
-    pub times: &'a [Time],
-    /// How long a row is.
-    pub width: usize,
+    times: &'a [Time],
+    width: usize,
+    trees: &'a [SparseVector],
+}
+
+impl Now<'_> {
+    /// A component of a row, by whether rows are trees.
+    #[inline(always)]
+    pub fn at<const SPARSE: bool>(&self, row: u32, slot: Slot) -> Time {
+        match SPARSE {
+            true => self.trees[row as usize].get(slot as usize),
+            false => self.times[row as usize * self.width..][..self.width][slot as usize],
+        }
+    }
 }
 
 impl Clocks {
@@ -89,6 +116,8 @@ impl Clocks {
         Clocks {
             times: vec![0; 8],
             width: 8,
+            trees: Vec::new(),
+            most_flat: MOST_FLAT,
             free: Vec::new(),
             collect_at: 4096,
             rows: 1,
@@ -96,7 +125,20 @@ impl Clocks {
             current: Vec::new(),
             shared: Vec::new(),
             ended: Vec::new(),
+            has_ended: Vec::new(),
+            unborn: HashMap::new(),
         }
+    }
+
+    /// The same with rows that stay flat however many slots there are.
+    pub fn flat(threads: usize) -> Clocks {
+        Clocks { most_flat: usize::MAX, ..Clocks::new(threads) }
+    }
+
+    /// Whether rows are trees.
+    #[inline(always)]
+    pub(crate) fn is_sparse(&self) -> bool {
+        !self.trees.is_empty()
     }
 
     /// The thread's slot. A thread that nobody forked gets a new one.
@@ -116,23 +158,54 @@ impl Clocks {
         self.current.len()
     }
 
-    /// What a slot's thread knows: for each slot the time before which all is known.
+    /// What a slot's thread knows: for each slot the time before which all is known. Only if rows are flat.
     #[inline(always)]
     pub fn of(&self, slot: Slot) -> &[Time] {
         self.row(self.current[slot as usize])
     }
 
-    /// The components of a row.
+    /// The components of a row. Only if rows are flat.
     #[inline(always)]
     pub fn row(&self, row: u32) -> &[Time] {
         let start = row as usize * self.width;
         &self.times[start..start + self.width]
     }
 
+    /// A component of a row.
+    #[inline(always)]
+    fn at(&self, row: u32, slot: Slot) -> Time {
+        // If rows are trees there are no others.
+        match self.times.get(row as usize * self.width + slot as usize) {
+            Some(&time) => time,
+            None => self.in_tree(row, slot),
+        }
+    }
+
+    #[cold]
+    fn in_tree(&self, row: u32, slot: Slot) -> Time {
+        self.trees[row as usize].get(slot as usize)
+    }
+
+    /// The time before which a slot's thread knows all events of another.
+    #[inline(always)]
+    pub fn known(&self, slot: Slot, other: Slot) -> Time {
+        self.at(self.current[slot as usize], other)
+    }
+
     /// Whether a slot's thread knows the event of another at a time.
     #[inline(always)]
     pub fn knows(&self, slot: Slot, other: Slot, time: Time) -> bool {
-        self.of(slot)[other as usize] >= time
+        self.known(slot, other) >= time
+    }
+
+    /// Whether a slot's thread knows every component of a row that is after `floor`.
+    pub fn knows_row(&self, slot: Slot, row: u32, floor: Time) -> bool {
+        let current = self.current[slot as usize];
+        let holds = |time: Time, known: Time| time <= known || time <= floor;
+        match self.is_sparse() {
+            false => self.row(row).iter().zip(self.row(current)).all(|(&time, &known)| holds(time, known)),
+            true => self.trees[row as usize].all(&self.trees[current as usize], holds),
+        }
     }
 
     /// The clock of a slot's thread at `time`, by reference.
@@ -145,8 +218,8 @@ impl Clocks {
     /// What the clocks are now, for a loop in which nobody learns anything.
     #[inline(always)]
     pub(crate) fn now(&mut self) -> Now<'_> {
-        let Clocks { slot_of, current, shared, times, width, .. } = self;
-        Now { slot_of, current, shared, times, width: *width }
+        let Clocks { slot_of, current, shared, times, width, trees, .. } = self;
+        Now { slot_of, current, shared, times, width: *width, trees }
     }
 
     /// The thread learns what a stamp knows. O(1) if it knows already: who knows
@@ -161,28 +234,25 @@ impl Clocks {
     #[inline(never)]
     fn learn(&mut self, slot: Slot, stamp: Stamp) {
         let own = self.own_row(slot);
-        let before = self.of(slot)[stamp.slot as usize];
+        let before = self.at(own, stamp.slot);
         self.max_into(own, stamp.row);
-        self.times[own as usize * self.width + stamp.slot as usize] = before.max(stamp.time);
-        self.times[own as usize * self.width + slot as usize] = SELF;
+        self.set(own, stamp.slot, before.max(stamp.time));
+        self.set(own, slot, SELF);
     }
 
     /// The thread learns all that was gathered in a row.
     pub fn join_row(&mut self, slot: Slot, row: u32) {
-        if self.row(row).iter().zip(self.of(slot)).all(|(a, b)| a <= b) {
+        if self.knows_row(slot, row, 0) {
             return;
         }
         let own = self.own_row(slot);
         self.max_into(own, row);
-        self.times[own as usize * self.width + slot as usize] = SELF;
+        self.set(own, slot, SELF);
     }
 
     /// Adds to a row (see [`Clocks::new_row`]) what a thread knows at `time`.
     pub fn gather(&mut self, row: u32, slot: Slot, time: Time) {
-        let at = row as usize * self.width + slot as usize;
-        let before = self.times[at];
-        self.max_into(row, self.current[slot as usize]);
-        self.times[at] = before.max(time);
+        self.gather_stamp(row, Stamp { slot, time, row: self.current[slot as usize] });
     }
 
     /// Adds to a row what another row has gathered.
@@ -192,26 +262,37 @@ impl Clocks {
 
     /// Adds to a row what a stamp knows.
     pub fn gather_stamp(&mut self, row: u32, stamp: Stamp) {
-        let at = row as usize * self.width + stamp.slot as usize;
-        let before = self.times[at];
+        let before = self.at(row, stamp.slot);
         self.max_into(row, stamp.row);
-        self.times[at] = before.max(stamp.time);
+        self.set(row, stamp.slot, before.max(stamp.time));
     }
 
     /// A row of its own, all zero, that [`Clocks::collect`] keeps if told to.
     pub fn new_row(&mut self) -> u32 {
-        let row = match self.free.pop() {
-            Some(row) => row,
-            None => {
-                let row = self.times.len() / self.width;
-                self.times.resize(self.times.len() + self.width, 0);
-                row as u32
-            }
-        };
-        self.rows += 1;
-        let start = row as usize * self.width;
-        self.times[start..start + self.width].fill(0);
+        let row = self.any_row();
+        match self.is_sparse() {
+            false => self.times[row as usize * self.width..][..self.width].fill(0),
+            true => self.trees[row as usize] = SparseVector::default(),
+        }
         row
+    }
+
+    /// A row that nobody refers to, whatever it holds.
+    fn any_row(&mut self) -> u32 {
+        self.rows += 1;
+        if let Some(row) = self.free.pop() {
+            return row;
+        }
+        match self.is_sparse() {
+            false => {
+                self.times.resize(self.times.len() + self.width, 0);
+                (self.times.len() / self.width) as u32 - 1
+            }
+            true => {
+                self.trees.push(SparseVector::default());
+                self.trees.len() as u32 - 1
+            }
+        }
     }
 
     /// Gives a row back that only its owner referred to.
@@ -219,35 +300,57 @@ impl Clocks {
         debug_assert!(row != 0);
         self.rows -= 1;
         self.free.push(row);
+        if let Some(tree) = self.trees.get_mut(row as usize) {
+            *tree = SparseVector::default();
+        }
     }
 
     /// Sets one component of a row.
     #[inline]
     pub fn set(&mut self, row: u32, slot: Slot, time: Time) {
-        self.times[row as usize * self.width + slot as usize] = time;
+        match self.is_sparse() {
+            false => self.times[row as usize * self.width + slot as usize] = time,
+            true => self.trees[row as usize].set(slot as usize, time),
+        }
     }
 
-    /// `parent` forks a thread at `time`.
-    pub fn fork(&mut self, parent: Slot, child: ThreadId, time: Time) -> Slot {
-        let known = self.of(parent);
-        let reusable = self.ended.iter().rposition(|&(slot, last)| known[slot as usize] >= last);
+    /// `parent` forks a thread at `time`, which takes a slot when it has its first event.
+    pub fn fork(&mut self, parent: Slot, child: ThreadId, time: Time) {
+        let stamp = self.stamp(parent, time);
+        self.unborn.insert(child.0, stamp);
+    }
+
+    /// What the parent of a thread knew when it forked it, if the thread has had no event yet.
+    pub fn birth(&self, thread: ThreadId) -> Option<Stamp> {
+        self.unborn.get(&thread.0).copied()
+    }
+
+    /// A thread that was forked takes a slot, one of a thread that its parent knew to have ended if there is one.
+    pub fn bear(&mut self, child: ThreadId, birth: Stamp) -> Slot {
+        let knows = |&&(slot, last): &&(Slot, Time)| match slot == birth.slot {
+            true => birth.time >= last,
+            false => self.at(birth.row, slot) >= last,
+        };
+        let tried = self.ended.len().saturating_sub(MOST_TRIED);
+        let reusable = self.ended[tried..].iter().rposition(|ended| knows(&ended));
         let slot = match reusable {
             Some(at) => {
-                let (slot, _) = self.ended.swap_remove(at);
+                let (slot, _) = self.ended.swap_remove(tried + at);
+                self.has_ended[slot as usize] = false;
                 self.slot_of[child.index()] = slot;
                 slot
             }
-            None => self.start(child),
+            None => self.start_anew(child),
         };
-        self.inherit(parent, slot, time);
+        self.inherit(birth, slot);
         slot
     }
 
-    /// The thread of a slot begins with what its parent knows at `time`.
-    fn inherit(&mut self, parent: Slot, slot: Slot, time: Time) {
+    /// The thread of a slot begins with what its parent knew.
+    fn inherit(&mut self, birth: Stamp, slot: Slot) {
         let row = self.new_row();
-        self.max_into(row, self.current[parent as usize]);
-        self.set(row, parent, time);
+        self.max_into(row, birth.row);
+        self.set(row, birth.slot, birth.time);
         self.set(row, slot, SELF);
         self.current[slot as usize] = row;
         self.shared[slot as usize] = false;
@@ -256,7 +359,10 @@ impl Clocks {
     /// The thread has no more events; its last one was before `time`. Its slot
     /// may be taken over.
     pub fn end(&mut self, slot: Slot, time: Time) {
-        if !self.ended.iter().any(|&(s, _)| s == slot) {
+        if self.has_ended.len() <= slot as usize {
+            self.has_ended.resize(slot as usize + 1, false);
+        }
+        if !std::mem::replace(&mut self.has_ended[slot as usize], true) {
             self.ended.push((slot, time));
         }
     }
@@ -270,26 +376,43 @@ impl Clocks {
     /// Frees the rows that nobody refers to. `roots` calls its argument for every
     /// row in use outside; `cost` is about how many it looks at.
     pub fn collect(&mut self, cost: usize, roots: impl FnOnce(&mut dyn FnMut(u32))) {
-        let mut used = vec![false; self.times.len() / self.width];
+        let rows = if self.is_sparse() { self.trees.len() } else { self.times.len() / self.width };
+        let mut used = vec![false; rows];
         used[0] = true;
+        for birth in self.unborn.values() {
+            used[birth.row as usize] = true;
+        }
         for &row in &self.current {
             used[row as usize] = true;
         }
         roots(&mut |row| used[row as usize] = true);
         self.free = (0..used.len() as u32).rev().filter(|&row| !used[row as usize]).collect();
+        if self.is_sparse() {
+            self.free.iter().for_each(|&row| self.trees[row as usize] = SparseVector::default());
+        }
         self.rows = used.len() - self.free.len();
         self.collect_at = (2 * self.rows).max(4096 + cost / 8);
     }
 
     /// Bytes in use.
     pub fn memory(&self) -> usize {
-        self.times.capacity() * size_of::<Time>() + (self.free.capacity() + self.slot_of.capacity()) * 4
+        // A row of its own takes a path through its tree.
+        let trees = self.trees.len() * 512;
+        self.times.capacity() * size_of::<Time>() + (self.free.capacity() + self.slot_of.capacity()) * 4 + trees
     }
 
+    #[cold]
     fn start(&mut self, thread: ThreadId) -> Slot {
+        match self.unborn.remove(&thread.0) {
+            Some(birth) => self.bear(thread, birth),
+            None => self.start_anew(thread),
+        }
+    }
+
+    fn start_anew(&mut self, thread: ThreadId) -> Slot {
         let slot = self.current.len() as Slot;
         self.slot_of[thread.index()] = slot;
-        if slot as usize == self.width {
+        if slot as usize == self.width && !self.is_sparse() {
             self.widen();
         }
         let row = self.new_row();
@@ -300,6 +423,11 @@ impl Clocks {
     }
 
     fn widen(&mut self) {
+        if self.width >= self.most_flat {
+            self.trees = self.times.chunks_exact(self.width).map(tree).collect();
+            self.times = Vec::new();
+            return;
+        }
         let width = self.width * 2;
         let mut times = vec![0; self.times.len() * 2];
         for (old, new) in self.times.chunks_exact(self.width).zip(times.chunks_exact_mut(width)) {
@@ -314,16 +442,12 @@ impl Clocks {
         if !self.shared[slot as usize] {
             return current;
         }
-        let row = match self.free.pop() {
-            Some(row) => row,
-            None => {
-                self.times.resize(self.times.len() + self.width, 0);
-                (self.times.len() / self.width) as u32 - 1
-            }
-        };
-        self.rows += 1;
+        let row = self.any_row();
         let from = current as usize * self.width;
-        self.times.copy_within(from..from + self.width, row as usize * self.width);
+        match self.is_sparse() {
+            false => self.times.copy_within(from..from + self.width, row as usize * self.width),
+            true => self.trees[row as usize] = self.trees[current as usize].clone(),
+        }
         self.current[slot as usize] = row;
         self.shared[slot as usize] = false;
         row
@@ -334,6 +458,11 @@ impl Clocks {
         if into == from {
             return;
         }
+        if self.is_sparse() {
+            let from = self.trees[from as usize].clone();
+            self.trees[into as usize].join(&from);
+            return;
+        }
         let (low, high) = (into.min(from) as usize, into.max(from) as usize);
         let (head, tail) = self.times.split_at_mut(high * self.width);
         let (low, high) = (&mut head[low * self.width..][..self.width], &mut tail[..self.width]);
@@ -342,6 +471,12 @@ impl Clocks {
             *a = (*a).max(b);
         }
     }
+}
+
+fn tree(row: &[Time]) -> SparseVector {
+    let mut tree = SparseVector::default();
+    row.iter().enumerate().for_each(|(slot, &time)| tree.set(slot, time));
+    tree
 }
 
 #[cfg(test)]
@@ -368,14 +503,15 @@ mod tests {
         let mut clocks = Clocks::new(5);
         let main = clocks.slot(ThreadId(0));
         let stranger = clocks.slot(ThreadId(1));
-        let old = clocks.fork(main, ThreadId(2), 1);
+        clocks.fork(main, ThreadId(2), 1);
+        let old = clocks.slot(ThreadId(2));
         let last = clocks.stamp(old, 2);
         clocks.join(main, last);
         clocks.end(old, 2);
-        let unrelated = clocks.fork(stranger, ThreadId(3), 4);
-        assert_ne!(unrelated, old);
-        let new = clocks.fork(main, ThreadId(4), 5);
-        assert_eq!(new, old);
+        clocks.fork(stranger, ThreadId(3), 4);
+        assert_ne!(clocks.slot(ThreadId(3)), old);
+        clocks.fork(main, ThreadId(4), 5);
+        assert_eq!(clocks.slot(ThreadId(4)), old);
         assert_eq!(clocks.slots(), 4);
     }
 
@@ -407,14 +543,56 @@ mod tests {
 
     #[test]
     fn more_threads_than_room_widen_every_row() {
-        let mut clocks = Clocks::new(40);
-        let slots: Vec<Slot> = (0..40).map(|t| clocks.slot(ThreadId(t))).collect();
-        for pair in slots.windows(2) {
-            let stamp = clocks.stamp(pair[0], 10 + pair[0]);
-            clocks.join(pair[1], stamp);
+        for mut clocks in [Clocks::new(40), Clocks::flat(40)] {
+            let slots: Vec<Slot> = (0..40).map(|t| clocks.slot(ThreadId(t))).collect();
+            for pair in slots.windows(2) {
+                let stamp = clocks.stamp(pair[0], 10 + pair[0]);
+                clocks.join(pair[1], stamp);
+            }
+            for &slot in &slots[..39] {
+                assert!(clocks.knows(39, slot, 10 + slot) && !clocks.knows(39, slot, 11 + slot));
+            }
         }
-        for &slot in &slots[..39] {
-            assert!(clocks.knows(39, slot, 10 + slot) && !clocks.knows(39, slot, 11 + slot));
+    }
+
+    #[test]
+    fn a_thread_without_events_takes_no_slot_and_no_row() {
+        let mut clocks = Clocks::new(10_000);
+        let main = clocks.slot(ThreadId(0));
+        let rows = clocks.rows;
+        (1..10_000).for_each(|thread| clocks.fork(main, ThreadId(thread), thread));
+        assert_eq!((clocks.slots(), clocks.rows), (1, rows));
+        let late = clocks.slot(ThreadId(5000));
+        assert!(clocks.knows(late, main, 5000) && !clocks.knows(late, main, 5001));
+    }
+
+    #[test]
+    fn what_a_thread_is_born_with_outlives_a_collection() {
+        let mut clocks = Clocks::new(3);
+        let (main, other) = (clocks.slot(ThreadId(0)), clocks.slot(ThreadId(1)));
+        let first = clocks.stamp(other, 3);
+        clocks.join(main, first);
+        clocks.fork(main, ThreadId(2), 4);
+        let later = clocks.stamp(other, 9);
+        clocks.join(main, later);
+        clocks.collect(0, |_| {});
+        clocks.new_row();
+        let child = clocks.slot(ThreadId(2));
+        assert!(clocks.knows(child, other, 3) && !clocks.knows(child, other, 4));
+        assert!(clocks.knows(child, main, 4) && !clocks.knows(child, main, 5));
+    }
+
+    #[test]
+    fn rows_of_threads_that_all_live_share_what_they_know() {
+        let mut clocks = Clocks::new(20_000);
+        let mut last = Stamp::NEVER;
+        for thread in 0..20_000 {
+            let slot = clocks.slot(ThreadId(thread));
+            clocks.join(slot, last);
+            last = clocks.stamp(slot, thread + 1);
         }
+        assert!(clocks.is_sparse() && clocks.memory() < 20 << 20);
+        assert!(clocks.knows(19_999, 0, 1) && clocks.knows(19_999, 12_345, 12_346));
+        assert!(!clocks.knows(19_999, 12_345, 12_347) && !clocks.knows(12_345, 12_346, 1));
     }
 }

@@ -82,11 +82,10 @@ impl<const SHB: bool> Epochs<SHB> {
     /// Whether all accesses of an epoch or, if there is one, a row are known or out of the window.
     #[inline]
     fn before(&self, clocks: &Clocks, slot: Slot, last: Epoch, row: u32) -> bool {
-        let known = clocks.of(slot);
         if row == 0 {
-            return known[last.slot as usize] >= last.time || last.time <= self.floor;
+            return clocks.knows(slot, last.slot, last.time) || last.time <= self.floor;
         }
-        row_before(clocks.row(row), known, self.floor)
+        clocks.knows_row(slot, row, self.floor)
     }
 
     fn writes_before(&self, clocks: &Clocks, slot: Slot, cell: &Cell) -> bool {
@@ -144,17 +143,37 @@ impl<const SHB: bool> Epochs<SHB> {
         &mut self.atomics[index]
     }
 
+    /// Reads and writes take the same path: which of the two comes next is hard to predict.
+    #[inline(always)]
+    fn quick<const SPARSE: bool>(&mut self, now: Now, accesses: Accesses) -> usize {
+        let cells = &mut self.cells[..];
+        for (i, ((&op, thread), &target)) in accesses.iter().enumerate() {
+            let slot = now.slot_of[thread.index()];
+            let (true, Some(&row)) = (op.is_plain_access(), now.current.get(slot as usize)) else { return i };
+            let cell = &mut cells[target as usize];
+            let plain = cell.writes | cell.reads | cell.atomics == 0;
+            let ordered = (now.at::<SPARSE>(row, cell.write.slot) >= cell.write.time)
+                & (now.at::<SPARSE>(row, cell.read.slot) >= cell.read.time);
+            if !(plain & ordered) {
+                return i;
+            }
+            let (own, writes) = (Epoch { slot, time: accesses.time + i as Time }, op == Op::Write);
+            cell.read = select_unpredictable(writes, Epoch::NEVER, own);
+            cell.write = select_unpredictable(writes, own, cell.write);
+            if SHB {
+                cell.write_row = select_unpredictable(writes, row, cell.write_row);
+                now.shared[slot as usize] |= writes;
+            }
+        }
+        accesses.len()
+    }
+
     fn last_write(&self, cell: &Cell) -> Stamp {
         match cell.atomics() {
             Some(index) => self.atomics[index].last,
             None => Stamp { slot: cell.write.slot, time: cell.write.time, row: cell.write_row },
         }
     }
-}
-
-/// Whether every component is known, or not after `floor`.
-pub(crate) fn row_before(row: &[Time], known: &[Time], floor: Time) -> bool {
-    row.iter().zip(known).all(|(&time, &known)| time <= known || time <= floor)
 }
 
 fn free(clocks: &mut Clocks, row: &mut u32) {
@@ -169,8 +188,7 @@ impl<const SHB: bool> Memory for Epochs<SHB> {
         let cell = &self.cells[cell];
         let floor = self.floor;
         let atomics = cell.atomics().map(|index| &self.atomics[index]);
-        let known = clocks.of(slot);
-        let atomic = |row: fn(&Atomics) -> u32| atomics.is_some_and(|a| !row_before(clocks.row(row(a)), known, floor));
+        let atomic = |row: fn(&Atomics) -> u32| atomics.is_some_and(|a| !clocks.knows_row(slot, row(a), floor));
         let writes = !self.writes_before(clocks, slot, cell);
         let reads = !self.reads_before(clocks, slot, cell);
         match kind {
@@ -212,30 +230,11 @@ impl<const SHB: bool> Memory for Epochs<SHB> {
         }
     }
 
-    /// Reads and writes take the same path: which of the two comes next is hard to predict.
     fn quick_accesses(&mut self, clocks: &mut Clocks, accesses: Accesses) -> usize {
-        let Now { slot_of, current, shared, times, width } = clocks.now();
-        let cells = &mut self.cells[..];
-        for (i, ((&op, thread), &target)) in accesses.iter().enumerate() {
-            let slot = slot_of[thread.index()];
-            let (true, Some(&row)) = (op.is_plain_access(), current.get(slot as usize)) else { return i };
-            let cell = &mut cells[target as usize];
-            let known = &times[row as usize * width..][..width];
-            let plain = cell.writes | cell.reads | cell.atomics == 0;
-            let ordered = (known[cell.write.slot as usize] >= cell.write.time)
-                & (known[cell.read.slot as usize] >= cell.read.time);
-            if !(plain & ordered) {
-                return i;
-            }
-            let (own, writes) = (Epoch { slot, time: accesses.time + i as Time }, op == Op::Write);
-            cell.read = select_unpredictable(writes, Epoch::NEVER, own);
-            cell.write = select_unpredictable(writes, own, cell.write);
-            if SHB {
-                cell.write_row = select_unpredictable(writes, row, cell.write_row);
-                shared[slot as usize] |= writes;
-            }
+        match clocks.is_sparse() {
+            false => self.quick::<false>(clocks.now(), accesses),
+            true => self.quick::<true>(clocks.now(), accesses),
         }
-        accesses.len()
     }
 
     fn watch(&mut self, cell: usize) {

@@ -12,7 +12,7 @@
 //! threads whose open calls overlap with its own; a touch at the open calls that could reach what it touches.
 
 use crate::objects::{Missing, Objects};
-use snag_trace::{EventId, Op, ReachId, Trace};
+use snag_trace::{EventId, Op, ReachId, SparseVector, Trace};
 
 /// What must come before each event because methods are missing.
 pub struct MissingOrder {
@@ -59,7 +59,6 @@ type After = u32;
 struct Walk<'a> {
     trace: &'a Trace,
     objects: &'a Objects,
-    width: usize,
     /// Of each object the open calls that could reach it.
     open: Vec<Vec<u32>>,
     /// Of each object the last end of a call that could reach it, the last touch while one was open, and the last
@@ -73,12 +72,12 @@ struct Walk<'a> {
     stacks: Vec<Vec<u32>>,
     /// Last event of each thread.
     latest: Vec<After>,
-    /// For each two threads, how often open calls share an object.
-    overlaps: Vec<u32>,
-    /// For each thread, what its next event comes after, of each other thread.
-    pending: Vec<After>,
+    /// For each thread, the others with open calls that share an object with one of its own, and how many of these.
+    overlaps: Vec<Vec<(u32, u32)>>,
+    /// For each thread, what its next event comes after, of each other thread where there is something.
+    pending: Vec<Vec<(u32, After)>>,
     /// For each thread, what its events so far come after by an edge, of each other thread.
-    known: Vec<After>,
+    known: Vec<SparseVector>,
     /// What the event at hand comes after, of each thread, and the threads of which there is something.
     needed: Vec<After>,
     some: Vec<u32>,
@@ -97,7 +96,6 @@ impl<'a> Walk<'a> {
         Walk {
             trace,
             objects,
-            width,
             open: vec![Vec::new(); count],
             ended: vec![(0, 0); count],
             during: vec![(0, 0); count],
@@ -106,9 +104,9 @@ impl<'a> Walk<'a> {
             free: Vec::new(),
             stacks: vec![Vec::new(); width],
             latest: vec![0; width],
-            overlaps: vec![0; width * width],
-            pending: vec![0; width * width],
-            known: vec![0; width * width],
+            overlaps: vec![Vec::new(); width],
+            pending: vec![Vec::new(); width],
+            known: vec![SparseVector::default(); width],
             needed: vec![0; width],
             some: Vec::new(),
         }
@@ -146,9 +144,7 @@ impl<'a> Walk<'a> {
     fn take(&mut self, own: usize, into: &mut Vec<EventId>) {
         for thread in self.some.drain(..) {
             let after = std::mem::take(&mut self.needed[thread as usize]);
-            let known = &mut self.known[own * self.width + thread as usize];
-            if thread as usize != own && after > *known {
-                *known = after;
+            if thread as usize != own && self.known[own].raise(thread as usize, after) {
                 into.push(EventId(after - 1));
             }
         }
@@ -173,9 +169,10 @@ impl<'a> Walk<'a> {
                 self.quiet[object] = quiet;
             }
             for &other in &self.open[object] {
-                let (a, b) = (thread as usize, self.calls[other as usize].thread as usize);
-                self.overlaps[a * self.width + b] += 1;
-                self.overlaps[b * self.width + a] += 1;
+                let other = self.calls[other as usize].thread;
+                for (one, other) in [(thread, other), (other, thread)] {
+                    *entry(&mut self.overlaps[one as usize], other) += 1;
+                }
             }
             self.open[object].push(slot);
         }
@@ -183,14 +180,13 @@ impl<'a> Walk<'a> {
 
     /// Any event of a thread that is inside a call.
     fn inside(&mut self, thread: usize) {
-        for other in 0..self.width {
-            let at = thread * self.width + other;
-            if self.overlaps[at] > 0 {
-                self.need((other as u32, self.latest[other]));
-            }
-            let pending = std::mem::take(&mut self.pending[at]);
-            self.need((other as u32, pending));
+        for at in 0..self.overlaps[thread].len() {
+            let other = self.overlaps[thread][at].0;
+            self.need((other, self.latest[other as usize]));
         }
+        let mut pending = std::mem::take(&mut self.pending[thread]);
+        pending.drain(..).for_each(|after| self.need(after));
+        self.pending[thread] = pending;
     }
 
     fn touch(&mut self, thread: u32, now: After, object: usize) {
@@ -209,7 +205,7 @@ impl<'a> Walk<'a> {
                 self.need((other, self.latest[other as usize]));
                 self.need(self.calls[slot].touched);
                 self.calls[slot].touched = (thread, now);
-                self.pending[other as usize * self.width + thread as usize] = now;
+                *entry(&mut self.pending[other as usize], thread) = now;
                 self.during[object] = (thread, now);
             }
         }
@@ -225,12 +221,23 @@ impl<'a> Walk<'a> {
             let at = open.iter().position(|&other| other == slot).expect("it was opened");
             open.swap_remove(at);
             for &other in &self.open[object] {
-                let (a, b) = (thread as usize, self.calls[other as usize].thread as usize);
-                self.overlaps[a * self.width + b] -= 1;
-                self.overlaps[b * self.width + a] -= 1;
-                self.pending[b * self.width + a] = now;
+                let other = self.calls[other as usize].thread;
+                for (one, other) in [(thread, other), (other, thread)] {
+                    *entry(&mut self.overlaps[one as usize], other) -= 1;
+                    self.overlaps[one as usize].retain(|overlap| overlap.1 > 0);
+                }
+                *entry(&mut self.pending[other as usize], thread) = now;
             }
         }
         self.free.push(slot);
     }
+}
+
+/// What a short list has for a thread; 0 if nothing yet.
+fn entry(list: &mut Vec<(u32, u32)>, thread: u32) -> &mut u32 {
+    let at = list.iter().position(|entry| entry.0 == thread).unwrap_or_else(|| {
+        list.push((thread, 0));
+        list.len() - 1
+    });
+    &mut list[at].1
 }

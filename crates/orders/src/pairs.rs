@@ -261,11 +261,10 @@ impl<'t, M: Memory> Logged<'t, M> {
             return;
         }
         let starts = cell == self.start;
-        let known = clocks.of(slot);
         let event = EventId(time - 1);
         let mut racing = std::mem::take(&mut self.racing);
         for of in &self.logs[log as usize] {
-            let since = known[of.slot as usize].max(self.floor);
+            let since = clocks.known(slot, of.slot).max(self.floor);
             if of.slot == slot || of.latest <= since {
                 continue;
             }

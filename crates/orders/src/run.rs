@@ -303,12 +303,11 @@ fn logged<M: Memory>(
 
 /// The times that a clock gives for each thread of a trace.
 pub(crate) fn per_thread(clocks: &Clocks, slot: Slot, time: Time, threads: usize) -> Vec<EventId> {
-    let known = clocks.of(slot);
     (0..threads)
         .map(|thread| match clocks.slot_if_seen(ThreadId::new(thread)) {
             None => EventId(0),
             Some(own) if own == slot => EventId(time - 1),
-            Some(other) => EventId(known[other as usize]),
+            Some(other) => EventId(clocks.known(slot, other)),
         })
         .collect()
 }

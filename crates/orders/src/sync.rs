@@ -232,7 +232,13 @@ impl Sync {
         let last = match self.finals[child.index()] {
             Some(last) => last,
             None => {
-                let Some(child_slot) = clocks.slot_if_seen(child) else { return };
+                let Some(child_slot) = clocks.slot_if_seen(child) else {
+                    // It had no events: then the join comes after its fork.
+                    if let Some(birth) = clocks.birth(child) {
+                        clocks.join(slot, birth);
+                    }
+                    return;
+                };
                 clocks.end(child_slot, time);
                 *self.finals[child.index()].insert(clocks.stamp(child_slot, time))
             }

@@ -6,7 +6,6 @@
 //! threads are alive.
 
 use crate::clocks::{Clocks, Slot, Time};
-use crate::epochs::row_before;
 use crate::run::{Kind, Memory};
 
 /// Rows of one cell; 0 before the first access.
@@ -36,7 +35,7 @@ impl<const SHB: bool> Vectors<SHB> {
 impl<const SHB: bool> Memory for Vectors<SHB> {
     fn races(&self, clocks: &Clocks, slot: Slot, cell: usize, kind: Kind) -> bool {
         let cell = &self.cells[cell];
-        let unknown = |row: u32| !row_before(clocks.row(row), clocks.of(slot), self.floor);
+        let unknown = |row: u32| !clocks.knows_row(slot, row, self.floor);
         match kind {
             Kind::Read => unknown(cell.writes) || unknown(cell.atomic_writes),
             Kind::Write | Kind::Free => {

@@ -22,6 +22,12 @@ fn long(rng: &mut Rng) -> Shape {
     Shape { events, ..Shape::any(rng) }
 }
 
+/// Many threads that come and go, so that clocks have many components, and some of these serve several threads.
+fn short_lived(rng: &mut Rng) -> Shape {
+    let events = rng.between(17, 90);
+    Shape { events, ..Shape::short_lived(rng) }
+}
+
 fn all_pairs(trace: &Trace, cells: &Cells, order: Order) -> Found {
     let found = warnings(trace, cells, order, Variant::Epochs, None, &mut |_| true);
     let limits = Limits { all_pairs: true, ..Limits::default() };
@@ -158,6 +164,18 @@ fn clocks_describe_the_relations_pair_by_pair() {
 #[test]
 fn warnings_and_pairs_are_those_of_the_definitions() {
     for_random_traces(0..20_000, long, named_pairs);
+}
+
+#[test]
+fn clocks_of_many_short_lived_threads_describe_the_relations() {
+    for_random_traces(0..1_500, short_lived, relations);
+}
+
+#[test]
+fn warnings_pairs_and_witnesses_of_many_short_lived_threads_are_right() {
+    for_random_traces(10_000..11_000, short_lived, named_pairs);
+    for_random_traces(20_000..21_000, short_lived, windows);
+    for_random_traces(30_000..31_000, short_lived, witnesses);
 }
 
 #[test]

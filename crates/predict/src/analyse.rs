@@ -8,7 +8,7 @@
 use crate::analysis::{Analysis, Candidate, Engine, EngineReport, NOT_CHECKED, Options, Progress, Race, Subject};
 use crate::condense::{Whole, condensed, run_condensed};
 use crate::held::held_locks;
-use crate::memory::peak_memory;
+use crate::memory::{Minded, OUT_OF_MEMORY, for_want_of_memory, least_need, peak_memory};
 use crate::so_far::SoFar;
 use crate::time::Time;
 use crate::watch::on_all_cores;
@@ -33,7 +33,8 @@ pub fn analyse(trace: &Trace, options: &Options, progress: &dyn Progress) -> Ana
 
 /// The same, with what each engine has found in `so_far` as soon as it is done.
 pub fn analyse_into(trace: &Trace, options: &Options, progress: &dyn Progress, so_far: &SoFar) {
-    let time = Time::new(progress, options.budget.map(|budget| Instant::now() + budget));
+    let memory = Minded::new(progress, options.memory);
+    let time = Time::minding(&memory, options.budget.map(|budget| Instant::now() + budget));
     if !options.ignore_missing || !trace.events.ops().contains(&Op::MethodBegin) {
         return run(trace, options, &time, &|part| so_far.add(part));
     }
@@ -155,11 +156,27 @@ impl<'a> Work<'a> {
     /// Runs engines one after the other and hands on what each has found.
     pub fn run(&mut self, engines: &[Engine], publish: &dyn Fn(Analysis)) {
         for &engine in engines {
-            self.engine(engine);
+            self.within_memory(engine);
             let part = std::mem::take(&mut self.analysis);
             self.done.engines.extend(part.engines.iter().map(|report| report.engine));
             self.done.proved.extend(part.races.iter().map(|race| (race.engine, race.first, race.second)));
             publish(part);
+        }
+    }
+
+    /// Runs an engine if there is the memory that it needs at the least; says of what it leaves open whether memory ran out.
+    fn within_memory(&mut self, engine: Engine) {
+        let Some(memory) = self.time.memory else { return self.engine(engine) };
+        if !memory.has_room_for(least_need(engine, self.trace, self.cells)) {
+            let (engine, beyond) =
+                if engine == Engine::Auto { (Engine::Mc, Some(Engine::Shb)) } else { (engine, None) };
+            return self.analysis.did_not_run(engine, beyond, self.trace.len(), OUT_OF_MEMORY);
+        }
+        self.engine(engine);
+        if memory.was_short() {
+            let Analysis { left, candidates, .. } = &mut self.analysis;
+            left.iter_mut().for_each(|left| left.reason = for_want_of_memory(&left.reason));
+            candidates.iter_mut().for_each(|candidate| candidate.reason = for_want_of_memory(&candidate.reason));
         }
     }
 

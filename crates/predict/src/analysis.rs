@@ -125,6 +125,9 @@ pub struct Options {
     pub window: Option<usize>,
     /// Stop looking for more after this long.
     pub budget: Option<Duration>,
+    /// Bytes that the process may take; `None`: what the system lets it have. An engine that would take more leaves its own
+    /// answer open.
+    pub memory: Option<u64>,
     /// One finding per pair of events instead of per pair of locations.
     pub all_pairs: bool,
     /// CP and WCP: look at all unordered pairs, instead of treating every race as ordered once it is found.
@@ -156,6 +159,7 @@ impl Default for Options {
             candidates: false,
             window: None,
             budget: None,
+            memory: None,
             all_pairs: false,
             all: false,
             reduce: true,

@@ -5,6 +5,7 @@
 
 use crate::analyse::{Done, Work, in_parts};
 use crate::analysis::{Analysis, Candidate, Deadlock, Engine, NOT_CHECKED, Options, Progress, Race, Subject};
+use crate::memory::Minded;
 use crate::so_far::SoFar;
 use crate::time::Time;
 use snag_schedule::{Checker, Level, Schedule};
@@ -46,7 +47,8 @@ pub fn analyse_condensed_into(
     deadline: Option<Instant>,
     so_far: &SoFar,
 ) {
-    let (mut engines, time) = (in_parts(&options.engines), Time::new(progress, deadline));
+    let memory = Minded::new(progress, options.memory);
+    let (mut engines, time) = (in_parts(&options.engines), Time::minding(&memory, deadline));
     engines.sort_by_key(|engine| !engine.is_quick());
     run_condensed(condensed, options, &engines, &time, Done::default(), &|part| so_far.add(part));
 }

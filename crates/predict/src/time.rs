@@ -4,6 +4,7 @@
 //! proved for a moment. Some steps do not look at the time; [`wait_for`] leaves such a step to itself in the end.
 
 use crate::analysis::Progress;
+use crate::memory::Minded;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -20,6 +21,8 @@ const GLANCE: Duration = Duration::from_millis(10);
 /// Asked by everything that may take long.
 pub(crate) struct Time<'a> {
     pub progress: &'a dyn Progress,
+    /// Who minds the memory, if somebody does.
+    pub memory: Option<&'a Minded<'a>>,
     deadline: Option<Instant>,
     started: Instant,
     /// When the user was first seen to want to stop: 1 + the milliseconds since the start, or 0.
@@ -28,7 +31,12 @@ pub(crate) struct Time<'a> {
 
 impl<'a> Time<'a> {
     pub fn new(progress: &'a dyn Progress, deadline: Option<Instant>) -> Time<'a> {
-        Time { progress, deadline, started: Instant::now(), cancelled: AtomicU64::new(0) }
+        Time { progress, memory: None, deadline, started: Instant::now(), cancelled: AtomicU64::new(0) }
+    }
+
+    /// The same for work that stops when memory runs out.
+    pub fn minding(memory: &'a Minded<'a>, deadline: Option<Instant>) -> Time<'a> {
+        Time { memory: Some(memory), ..Time::new(memory, deadline) }
     }
 
     /// When looking ended: the budget was used up, or the user wanted to stop.

@@ -10,6 +10,7 @@
 
 use crate::reach::Objects;
 use snag_trace::{EventId, Op, ReachId, ThreadId, Trace};
+use std::collections::BTreeMap;
 
 /// What must have happened before each event because methods are missing.
 pub(crate) struct MissingMethods {
@@ -58,8 +59,8 @@ struct Walk<'a> {
     calls: Vec<Call>,
     free: Vec<usize>,
     threads: Vec<Thread>,
-    /// For each two threads how often open calls of theirs share an object.
-    overlaps: Vec<u32>,
+    /// For each two threads how often open calls of theirs share an object, if they do.
+    overlaps: BTreeMap<(ThreadId, ThreadId), u32>,
     needed: Needed,
 }
 
@@ -102,7 +103,7 @@ impl<'a> Walk<'a> {
             calls: Vec::new(),
             free: Vec::new(),
             threads: vec![Thread::default(); threads],
-            overlaps: vec![0; threads * threads],
+            overlaps: BTreeMap::new(),
             needed: Needed { newest: vec![0; threads], some: Vec::new() },
         }
     }
@@ -148,9 +149,9 @@ impl<'a> Walk<'a> {
             self.needed.add(history.during);
             history.touches.drain(..).for_each(|touch| self.needed.add(Some(touch)));
             for &other in &history.open {
-                let (a, b) = (step.0.index(), self.calls[other].thread.index());
-                self.overlaps[a * self.threads.len() + b] += 1;
-                self.overlaps[b * self.threads.len() + a] += 1;
+                let (a, b) = (step.0, self.calls[other].thread);
+                *self.overlaps.entry((a, b)).or_default() += 1;
+                *self.overlaps.entry((b, a)).or_default() += 1;
             }
             history.open.push(slot);
         }
@@ -158,10 +159,8 @@ impl<'a> Walk<'a> {
 
     /// An event of a thread that is inside a call.
     fn inside(&mut self, thread: ThreadId) {
-        let count = self.threads.len();
-        let overlaps = &self.overlaps[thread.index() * count..(thread.index() + 1) * count];
-        for (other, _) in overlaps.iter().enumerate().filter(|(_, overlaps)| **overlaps > 0) {
-            self.needed.add(self.threads[other].latest);
+        for (&(_, other), _) in self.overlaps.range((thread, ThreadId(0))..=(thread, ThreadId(u32::MAX))) {
+            self.needed.add(self.threads[other.index()].latest);
         }
         for step in self.threads[thread.index()].pending.drain(..) {
             self.needed.add(Some(step));
@@ -194,10 +193,15 @@ impl<'a> Walk<'a> {
             history.open.retain(|&open| open != slot);
             history.ended = Some(step);
             for &other in &history.open {
-                let (a, b) = (step.0.index(), self.calls[other].thread.index());
-                self.overlaps[a * self.threads.len() + b] -= 1;
-                self.overlaps[b * self.threads.len() + a] -= 1;
-                set(&mut self.threads[b].pending, step);
+                let (a, b) = (step.0, self.calls[other].thread);
+                for pair in [(a, b), (b, a)] {
+                    let overlaps = self.overlaps.get_mut(&pair).expect("was counted when the later call began");
+                    *overlaps -= 1;
+                    if *overlaps == 0 {
+                        self.overlaps.remove(&pair);
+                    }
+                }
+                set(&mut self.threads[b.index()].pending, step);
             }
         }
         self.free.push(slot);

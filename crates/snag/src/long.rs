@@ -69,12 +69,7 @@ impl Read {
 
 /// Reads a trace: whole if it has up to `most` events, and as much of that as there is time for until `until`. Says also
 /// whether the recording is whole: not cut off, and all was read.
-pub fn read(
-    context: &Context,
-    path: &Path,
-    most: Option<u64>,
-    until: Option<Instant>,
-) -> Result<Taken, Unread> {
+pub fn read(context: &Context, path: &Path, most: Option<u64>, until: Option<Instant>) -> Result<Taken, Unread> {
     let mut source = Source::open(context, path, None)?.until(until);
     let most = most.filter(|_| source.is_file()).map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
     let (events, more) = source.read_beginning(context, most.saturating_add(1))?;

@@ -275,7 +275,7 @@ impl Search<'_, '_, '_, '_> {
         let (own, before) = (threads.thread(read), must.row(read));
         // Of each thread the last write that comes before the read in any case.
         let last_settled = |list: &Writes| {
-            let count = if list.thread == own { threads.position(read) } else { before[list.thread] };
+            let count = if list.thread == own { threads.position(read) } else { before.get(list.thread) };
             let settled = list.events.partition_point(|&w| threads.position(w) < count);
             settled.checked_sub(1).map(|last| list.events[last])
         };

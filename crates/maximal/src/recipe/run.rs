@@ -206,11 +206,11 @@ impl<'w, 'i, 't> Run<'w, 'i, 't> {
             }
             self.cut[thread] = count;
             let last = threads.event(thread, count - 1);
-            for (other, &needed) in self.world.index.must.row(last).iter().enumerate() {
+            self.world.index.must.row(last).for_each(|other, needed| {
                 if other != thread && needed > self.cut[other] {
                     todo.push((other, needed));
                 }
-            }
+            });
             for position in from..count {
                 self.needs(threads.event(thread, position), wishes, &mut todo);
             }
@@ -309,8 +309,8 @@ impl<'w, 'i, 't> Run<'w, 'i, 't> {
         }
         let event = threads.event(thread, self.done[thread]);
         if must.meets_others(threads, event) {
-            let row = must.row(event);
-            if (0..row.len()).any(|other| other != thread && row[other] > self.done[other]) {
+            let earlier = threads.previous(event).map(|previous| must.row(previous));
+            if must.row(event).first_above(earlier, thread, &self.done).is_some() {
                 return State::Waits;
             }
         }

@@ -82,11 +82,11 @@ pub(super) fn bounds(world: &World, target: &[EventId], base: EventId, end: Even
         if let Some(previous) = threads.previous(event) {
             must.include(threads, previous, &mut least);
         }
-        for (thread, &count) in must.row(event).iter().enumerate() {
-            if count > 0 && thread != own {
+        must.row(event).for_each(|thread, count| {
+            if thread != own {
                 must.include(threads, threads.event(thread, count - 1), &mut least);
             }
-        }
+        });
         if let Some(side) = world.side_with(event) {
             if !side.possible || threads.position(event) >= side.end || side.branch < base {
                 return None;

@@ -45,11 +45,11 @@ impl<'i, 't> Cone<'i, 't> {
                 hard.include(threads, previous, &mut cone.cut);
             }
             let own = threads.thread(event);
-            for (thread, (cut, &count)) in cone.cut.iter_mut().zip(hard.row(event)).enumerate() {
+            hard.row(event).for_each(|thread, count| {
                 if thread != own {
-                    *cut = (*cut).max(count);
+                    cone.cut[thread] = cone.cut[thread].max(count);
                 }
-            }
+            });
         }
         if cone.cut.iter().zip(&cone.most).any(|(cut, most)| cut > most) {
             return None;

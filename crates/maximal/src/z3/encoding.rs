@@ -9,6 +9,7 @@
 //! kept is the last event of its thread and nothing depends on it, so a schedule can do without it.
 //! Cost: for each lock the pairs of its sections, and for each cell reads × possible writes × writes.
 
+use crate::counts::Row;
 use crate::index::Index;
 use crate::memory::Source;
 use crate::query::Undecided;
@@ -264,16 +265,17 @@ impl<'z, 'i, 't> Encoding<'z, 'i, 't> {
     fn order(&mut self) -> Step {
         let Index { threads, hard, .. } = self.index;
         for thread in 0..threads.count() {
-            let mut known = &vec![0; threads.count()][..];
+            let mut known = None;
             for &event in self.events(thread) {
                 if let Some(previous) = threads.previous(event) {
                     self.follows(previous, event)?;
                 }
                 let row = hard.row(event);
-                for other in (0..threads.count()).filter(|&other| other != thread && row[other] > known[other]) {
-                    self.follows(threads.event(other, row[other] - 1), event)?;
+                let known_of = |other: usize| known.map_or(0, |known: Row| known.get(other));
+                for other in (0..threads.count()).filter(|&other| other != thread && row.get(other) > known_of(other)) {
+                    self.follows(threads.event(other, row.get(other) - 1), event)?;
                 }
-                known = row;
+                known = Some(row);
             }
         }
         Ok(())
@@ -516,8 +518,9 @@ impl<'z, 'i, 't> Encoding<'z, 'i, 't> {
                 Time::At(time) => self.require(Truth::Open(self.solver.equal(time, self.now)))?,
                 Time::Never => {
                     let own = threads.thread(event);
-                    for (thread, &count) in self.index.hard.row(event).iter().enumerate() {
-                        let count = if thread == own { threads.position(event) } else { count };
+                    let row = self.index.hard.row(event);
+                    for thread in 0..threads.count() {
+                        let count = if thread == own { threads.position(event) } else { row.get(thread) };
                         if let Some(last) = count.checked_sub(1) {
                             self.require(self.happens(threads.event(thread, last)))?;
                         }

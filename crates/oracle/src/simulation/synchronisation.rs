@@ -119,15 +119,18 @@ impl Simulation<'_> {
         let others: Vec<usize> = (0..self.threads.len()).filter(|&t| t != thread).collect();
         let unborn: Vec<usize> = others.iter().copied().filter(|&t| self.threads[t].life == Life::Unborn).collect();
         if let Some(child) = self.rng.pick_any(&unborn)
-            && self.rng.chance(80)
+            && self.rng.chance(if self.shape.brief { 55 } else { 80 })
         {
             self.threads[child].life = Life::Fresh;
             return self.emit(thread, Op::Fork, child as u32, 0);
         }
-        let other = self.rng.pick(&others);
+        let running = |&t: &usize| self.threads[t].life == Life::Running;
+        let brief: Vec<usize> = others.iter().copied().filter(|t| self.shape.brief && running(t)).collect();
+        let other = self.rng.pick(if brief.is_empty() { &others } else { &brief });
         let chance = match self.threads[other].life {
             Life::Waiting { .. } | Life::Woken { .. } => 0,
             Life::Unborn | Life::Fresh => 3,
+            Life::Running if self.shape.brief => 90,
             Life::Running => 35,
             Life::Over => 50,
         };
@@ -140,7 +143,7 @@ impl Simulation<'_> {
     /// Long traces need threads that live long.
     pub(super) fn may_die(&mut self, thread: usize) -> bool {
         let dead = self.threads[thread].life == Life::Over;
-        dead || self.rng.below(self.shape.events) < 16
+        dead || self.shape.brief || self.rng.below(self.shape.events) < 16
     }
 
     pub(super) fn end(&mut self, thread: usize) {

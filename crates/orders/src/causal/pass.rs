@@ -75,11 +75,11 @@ impl<'t> Pass<'t> {
             trace,
             cells,
             sections,
-            causes: Clocks::new(threads),
+            causes: Clocks::flat(threads),
             accesses_synchronise: cause_sync.orders_accesses() || cause_sync.has_methods(),
             has_methods: cause_sync.has_methods(),
             cause_sync,
-            order: Clocks::new(threads),
+            order: Clocks::flat(threads),
             must_sync: Sync::new(trace, cells),
             released: vec![Stamp::NEVER; sections.all.len()],
             held: vec![Vec::new(); threads],
@@ -145,7 +145,8 @@ impl<'t> Pass<'t> {
             }
             Op::Fork => {
                 let child = ThreadId(event.target);
-                let child_slot = self.order.fork(slot, child, time);
+                let birth = self.order.stamp(slot, time);
+                let child_slot = self.order.bear(child, birth);
                 self.causes.fork_pair(2 * slot, child, time, 2 * child_slot);
                 self.make_room(child_slot);
                 self.grown[child_slot as usize] = time;

@@ -22,7 +22,7 @@ impl Clocks {
 
     #[cold]
     fn start_pair(&mut self, thread: ThreadId) -> Slot {
-        let slot = self.start(thread);
+        let slot = self.start_anew(thread);
         if self.current.len() == self.width {
             self.widen();
         }
@@ -35,11 +35,15 @@ impl Clocks {
     pub fn fork_pair(&mut self, parent: Slot, child: ThreadId, time: Time, slot: Slot) {
         if (slot as usize) < self.current.len() {
             self.ended.retain(|&(ended, _)| ended != slot);
+            if let Some(ended) = self.has_ended.get_mut(slot as usize) {
+                *ended = false;
+            }
             self.slot_of[child.index()] = slot;
         } else {
             self.start_pair(child);
         }
-        self.inherit(parent, slot, time);
+        let birth = self.stamp(parent, time);
+        self.inherit(birth, slot);
     }
 
     /// The shadows of a slot's thread learn what a stamp knows: that all causally precedes.

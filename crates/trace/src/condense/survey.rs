@@ -11,6 +11,7 @@ use crate::events::Events;
 use crate::ids::*;
 use crate::op::{Op, Ops};
 use crate::places::{Extent, Places};
+use crate::sparse::SparseVector;
 use crate::tables::{Space, Tables};
 use std::collections::{HashMap, HashSet};
 
@@ -96,8 +97,8 @@ impl Uses {
 /// Which events of other threads come before the next event of each thread, whatever the schedule.
 #[derive(Default)]
 struct Clocks {
-    /// Per thread and other thread the time of the last one that does, or 0. Rows end where only zeros follow.
-    rows: Vec<Vec<u32>>,
+    /// Per thread and other thread the time of the last one that does, or 0.
+    rows: Vec<SparseVector>,
 }
 
 impl Clocks {
@@ -106,34 +107,32 @@ impl Clocks {
     }
 
     fn known(&self, thread: ThreadId, other: ThreadId) -> u32 {
-        self.rows.get(thread.index()).and_then(|row| row.get(other.index())).copied().unwrap_or(0)
+        self.rows.get(thread.index()).map_or(0, |row| row.get(other.index()))
     }
 
     fn raise(&mut self, thread: ThreadId, other: ThreadId, time: u32) {
-        if self.rows.len() <= thread.index() {
-            self.rows.resize(thread.index() + 1, Vec::new());
-        }
-        let row = &mut self.rows[thread.index()];
-        if row.len() <= other.index() {
-            row.resize(other.index() + 1, 0);
-        }
-        row[other.index()] = row[other.index()].max(time);
+        self.row_mut(thread).raise(other.index(), time);
     }
 
-    fn join(&mut self, thread: ThreadId, row: &[u32]) {
-        for (other, &time) in row.iter().enumerate().filter(|(_, time)| **time > 0) {
-            self.raise(thread, ThreadId::new(other), time);
-        }
+    fn join(&mut self, thread: ThreadId, row: &SparseVector) {
+        self.row_mut(thread).join(row);
     }
 
-    fn row(&self, thread: ThreadId) -> Vec<u32> {
+    fn row(&self, thread: ThreadId) -> SparseVector {
         self.rows.get(thread.index()).cloned().unwrap_or_default()
+    }
+
+    fn row_mut(&mut self, thread: ThreadId) -> &mut SparseVector {
+        if self.rows.len() <= thread.index() {
+            self.rows.resize(thread.index() + 1, SparseVector::default());
+        }
+        &mut self.rows[thread.index()]
     }
 
     /// A thread that has been joined has no more events.
     fn forget(&mut self, thread: ThreadId) {
         if let Some(row) = self.rows.get_mut(thread.index()) {
-            *row = Vec::new();
+            *row = SparseVector::default();
         }
     }
 }
