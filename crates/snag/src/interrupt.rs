@@ -83,6 +83,12 @@ fn handle(signal: Signal) {
         return;
     }
     let _ = ASKED.set((signal, Instant::now()));
+    let doing = DOING.load(Ordering::SeqCst);
+    let runs_program = doing == Doing::Program as usize || doing == Doing::Build as usize;
+    // Before it is said: whoever reads that may end what we read from, and an end must not be taken for that of the trace.
+    if !runs_program && doing != Doing::Reading as usize {
+        INTERRUPTED.store(true, Ordering::SeqCst);
+    }
     let then = match CONSEQUENCE.load(Ordering::SeqCst) {
         n if n == Then::Report as usize => "; reporting what was found so far",
         n if n == Then::WriteNothing as usize => "; nothing is written",
@@ -90,13 +96,11 @@ fn handle(signal: Signal) {
         _ => "",
     };
     eprintln!("snag: interrupted{then} (again to end at once)");
-    match DOING.load(Ordering::SeqCst) {
-        n if n == Doing::Reading as usize => hurry(),
-        n if n == Doing::Program as usize || n == Doing::Build as usize => {
-            pass_on();
-            later(Instant::now() + GRACE, end_programs);
-        }
-        _ => INTERRUPTED.store(true, Ordering::SeqCst),
+    if doing == Doing::Reading as usize {
+        hurry();
+    } else if runs_program {
+        pass_on();
+        later(Instant::now() + GRACE, end_programs);
     }
 }
 
