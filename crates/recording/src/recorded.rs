@@ -2,6 +2,8 @@
 
 mod read;
 
+pub use read::Part;
+
 use crate::code::Code;
 use crate::layout::Layouts;
 use crate::seal::{Seal, Sealed};

@@ -1,5 +1,6 @@
 //! What a recording knows beside its events, for reports.
 
+use snag_recording::recorded::Part;
 use snag_recording::{Recorded, Sources};
 use snag_report::{Background, Frame};
 use snag_trace::{Cells, EventId, Namer, Op, ThreadId, Trace, VarId, Variable};
@@ -17,8 +18,13 @@ pub struct Recording {
 impl Recording {
     /// Reads it; `None` if the trace was not recorded by us. Gives variables of the program their names. Source files below `roots` may
     /// be shown.
-    pub fn read(path: &Path, trace: &mut Trace, roots: &[PathBuf]) -> snag_trace::Result<Option<Recording>> {
-        let recorded = Recording::name_variables(path, trace)?;
+    pub fn read(
+        path: &Path,
+        trace: &mut Trace,
+        part: Part,
+        roots: &[PathBuf],
+    ) -> snag_trace::Result<Option<Recording>> {
+        let recorded = Recording::name_variables(path, trace, part)?;
         let with = |recorded| Recording { recorded, sources: Sources::new(roots), cells: OnceLock::new() };
         Ok(recorded.map(with))
     }
@@ -27,14 +33,15 @@ impl Recording {
     pub fn read_shared(
         path: &Path,
         trace: &mut Arc<Trace>,
+        part: Part,
         roots: &[PathBuf],
     ) -> snag_trace::Result<Option<Recording>> {
-        Recording::read(path, Arc::make_mut(trace), roots)
+        Recording::read(path, Arc::make_mut(trace), part, roots)
     }
 
     /// Gives variables of the program their names, if the trace was recorded by us.
-    pub fn name_variables(path: &Path, trace: &mut Trace) -> snag_trace::Result<Option<Arc<Recorded>>> {
-        let Some(recorded) = Recorded::read(path, trace)?.map(Arc::new) else { return Ok(None) };
+    pub fn name_variables(path: &Path, trace: &mut Trace, part: Part) -> snag_trace::Result<Option<Arc<Recorded>>> {
+        let Some(recorded) = Recorded::read(path, trace, part)?.map(Arc::new) else { return Ok(None) };
         let names = recorded.clone();
         trace.tables.namer = Some(Namer(Arc::new(move |address, size| names.part(address, size))));
         Ok(Some(recorded))

@@ -14,6 +14,7 @@ use crate::output::Output;
 use crate::progress::Bars;
 use crate::time::Time;
 use snag_predict::{Analysis, Engine, Options, SoFar};
+use snag_recording::recorded::Part;
 use snag_report::{Background, Findings, Report, Suppressed, Suppressions, Unread};
 use snag_schedule::Level;
 use snag_trace::condense::Condensed;
@@ -158,8 +159,9 @@ fn one(
     }
     let found_any = !analysis.races.is_empty() || !analysis.deadlocks.is_empty() || !analysis.candidates.is_empty();
     // Names and stacks are for findings.
+    let part = if whole && trace.len() == events { Part::Whole } else { Part::Beginning };
     let recording = match found_any {
-        true => Recording::read_shared(path, &mut trace, job.source_roots),
+        true => Recording::read_shared(path, &mut trace, part, job.source_roots),
         false => Ok(None),
     };
     let recording = recording.map_err(|error| Stop::Trace(input::unread(&name, error)))?;

@@ -15,6 +15,15 @@ use std::path::Path;
 /// About how many bytes an entry of a map or a text takes beside what is in it.
 const ENTRY: usize = 48;
 
+/// How much of a recording the trace is that was read from it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// All that there is.
+    Whole,
+    /// There was no time for all of it.
+    Beginning,
+}
+
 /// A recording that is being read.
 struct Reading {
     recorded: Recorded,
@@ -35,8 +44,9 @@ const LOCATION: usize = 2;
 type Read<T> = std::result::Result<T, String>;
 
 impl Recorded {
-    /// Reads what the file of a trace has; `None` if it was not recorded.
-    pub fn read(path: &Path, trace: &mut Trace) -> Result<Option<Recorded>> {
+    /// Reads what the file of a trace has; `None` if it was not recorded. If the trace is only a part of what is in the file, there may
+    /// be words about the rest of it.
+    pub fn read(path: &Path, trace: &mut Trace, part: Part) -> Result<Option<Recorded>> {
         // Whatever else the path is, it cannot be read a second time. What is no .snag file was not recorded.
         if !std::fs::metadata(path).is_ok_and(|data| data.is_file()) {
             return Ok(None);
@@ -54,7 +64,7 @@ impl Recorded {
             any |= reading.block(extra, block)?;
             Ok(())
         });
-        if whole.map_err(|error| error.in_file(path))? {
+        if whole.map_err(|error| error.in_file(path))? && part == Part::Whole {
             reading.check_all(trace).map_err(|error| error.in_file(path))?;
         }
         Ok(any.then_some(reading.recorded))

@@ -6,6 +6,7 @@ use crate::failure::{Failure, Status};
 use crate::formats;
 use crate::input::{self, Source};
 use crate::interrupt;
+use snag_recording::recorded::Part;
 use snag_report::Background;
 use snag_trace::calls::Calls;
 use snag_trace::punch::punch;
@@ -71,7 +72,7 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     interrupt::listen(interrupt::Then::WriteNothing)?;
     let read = Source::open(context, &args.trace, None).and_then(|source| source.read(context));
     let mut trace = read.map_err(|problem| input::message(&problem))?;
-    let recording = Recording::read(&args.trace, &mut trace, &[])?;
+    let recording = Recording::read(&args.trace, &mut trace, Part::Whole, &[])?;
     let in_trace = |message: String| format!("{}: {message}", input::name(&args.trace));
     let (calls, chosen) = choose(&trace, recording.as_ref(), args).map_err(in_trace)?;
     let punched = punch(&trace, &calls, |method| chosen.contains(method));

@@ -12,6 +12,7 @@ use crate::interrupt::{self, Doing, Then};
 use crate::output::Output;
 use snag_predict::{Analysis, Deadlock, Race};
 use snag_recording::Recorded;
+use snag_recording::recorded::Part;
 use snag_recording::recorder::FREELY;
 use snag_recording::replay::{self, Driven, Repeated, Standing};
 use snag_report::{Background, describe};
@@ -70,7 +71,7 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
 fn replay(context: &Context, args: &Args) -> Result<Status, Failure> {
     let source = Source::open(context, &args.trace, None).and_then(|source| source.read(context));
     let mut trace = source.map_err(|problem| input::message(&problem))?;
-    let Some(recorded) = Recorded::read(&args.trace, &mut trace)? else {
+    let Some(recorded) = Recorded::read(&args.trace, &mut trace, Part::Whole)? else {
         return Err(format!(
             "{}: not recorded by 'snag record'; only such traces can be replayed",
             args.trace.display()
@@ -87,7 +88,7 @@ fn replay(context: &Context, args: &Args) -> Result<Status, Failure> {
     match &args.race {
         None => repeat(context, &trace, &recorded, command),
         Some(id) => {
-            let background = Recording::read(&args.trace, &mut trace, &args.source_root)?;
+            let background = Recording::read(&args.trace, &mut trace, Part::Whole, &args.source_root)?;
             race(context, args, &trace, &recorded, background.as_ref(), command, id)
         }
     }

@@ -14,6 +14,7 @@ use crate::failure::{Failure, Status};
 use crate::input::{self, Source};
 use crate::interrupt;
 use crate::output::Output;
+use snag_recording::recorded::Part;
 use snag_report::printable;
 use snag_schedule::{Checker, Level};
 use snag_trace::{Cells, EventId, LockId, Op, ThreadId, Trace, VarId};
@@ -54,7 +55,7 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     let trace = Source::open(context, &args.trace, None).and_then(|source| source.read(context));
     let mut trace = trace.map_err(|problem| input::message(&problem))?;
     // Findings call what a recorded program accesses by the names that its debugging information has for it.
-    Recording::name_variables(&args.trace, &mut trace)?;
+    Recording::name_variables(&args.trace, &mut trace, Part::Whole)?;
     let expected = entries[index].events;
     if expected != trace.len() as u64 {
         let message = format!("is about a trace of {expected} events; this one has {}", trace.len());
