@@ -16,7 +16,7 @@
 //! one component serves both. Clocks are as long as threads are alive at once.
 //! A thread has a slot from its first event on; one that has none costs nothing.
 //!
-//! If more than [`MOST_FLAT`] threads are alive at once, rows are trees that share what they have in common
+//! If more than `MOST_FLAT` threads are alive at once, rows are trees that share what they have in common
 //! ([`SparseVector`]): otherwise memory would grow with the square of the number of threads.
 
 mod shadows;
