@@ -70,7 +70,7 @@ impl<'a> Time<'a> {
     }
 }
 
-/// Does something in a thread of its own. `None` if it is not done some time after the deadline, or after the user wanted
+/// Does something in a thread of its own; in this one if there is no room for another. `None` if it is not done some time after the deadline, or after the user wanted
 /// to stop: then it goes on for nobody, until it looks at the time or the program ends.
 pub fn wait_for<R: Send + 'static>(
     progress: &dyn Progress,
@@ -78,11 +78,15 @@ pub fn wait_for<R: Send + 'static>(
     work: impl FnOnce() -> R + Send + 'static,
 ) -> Option<R> {
     let (done, result) = mpsc::sync_channel(1);
+    // Handed over, so that it is still here if there is no thread.
+    let (hand_over, handed_over) = mpsc::sync_channel::<Box<dyn FnOnce() -> R + Send>>(1);
     let thread = std::thread::Builder::new().name("analysis".to_owned()).spawn(move || {
+        let Ok(work) = handed_over.recv() else { return };
         // Nobody may be waiting any more.
         let _ = done.send(work());
     });
-    let thread = thread.expect("there is room for a thread");
+    let Ok(thread) = thread else { return Some(work()) };
+    let _ = hand_over.send(Box::new(work));
     let time = Time::new(progress, deadline);
     loop {
         match result.recv_timeout(GLANCE) {
@@ -116,7 +120,9 @@ impl<P: Progress + Send + ?Sized> Progress for Arc<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::Quiet;
+    use crate::analysis::{Engine, Options, Quiet};
+    use snag_trace::TraceReader;
+    use snag_trace::generate::{Generator, Shape};
 
     struct Cancelled;
 
@@ -136,6 +142,40 @@ mod tests {
         assert_eq!(wait_for(&Quiet, Some(Instant::now()), long), None);
         assert!(started.elapsed() < Duration::from_secs(20));
         assert_eq!(wait_for(&Quiet, None, || 7), Some(7));
+    }
+
+    /// Tells the test that it is the program without threads.
+    const WITHOUT_THREADS: &str = "SNAG_TEST_WITHOUT_THREADS";
+
+    #[test]
+    fn without_room_for_threads_one_does_all_the_work() {
+        let shape = Shape { events: 20_000, racy: 0.01, ..Shape::default() };
+        let (trace, _) = TraceReader::new(Box::new(Generator::new(shape)), None).read_all().expect("well formed");
+        let engines = vec![Engine::Shb, Engine::Mc];
+        let options = Options { engines, jobs: 4, ..Options::default() };
+        let found = |options: &Options| {
+            let analysis = crate::analyse(&trace, options, &Quiet);
+            analysis.races.iter().map(|race| (race.first, race.second)).collect::<Vec<_>>()
+        };
+        if std::env::var_os(WITHOUT_THREADS).is_some() {
+            assert!(std::thread::Builder::new().spawn(|| ()).is_err(), "there is room");
+            assert_eq!(wait_for(&Quiet, None, || 7), Some(7));
+            println!("found {:?}", found(&options));
+            // Nobody looks at the time: what takes long is not begun.
+            assert!(!found(&Options { budget: Some(Duration::from_secs(3600)), ..options }).is_empty());
+            return;
+        }
+        // No stack is so large.
+        let ran = std::process::Command::new(std::env::current_exe().expect("a test is a program"))
+            .args(["--exact", "time::tests::without_room_for_threads_one_does_all_the_work", "--nocapture"])
+            .args(["--test-threads", "1"])
+            .env(WITHOUT_THREADS, "1")
+            .env("RUST_MIN_STACK", (1u64 << 47).to_string())
+            .output()
+            .expect("it runs");
+        let said = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
+        assert!(said.contains(&format!("found {:?}", found(&options))), "{said}");
     }
 
     #[test]

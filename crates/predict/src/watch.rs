@@ -8,17 +8,23 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_millis(20);
 
 impl Work<'_> {
-    /// Does something while another thread watches: `stop` becomes true when time is up, and progress shows `done`.
+    /// Does something while another thread watches: `stop` becomes true when time is up, and progress shows `done`. If there is no
+    /// room for a thread, nobody watches.
     pub(crate) fn watched<R>(&self, stop: &AtomicBool, done: &AtomicUsize, work: impl FnOnce() -> R) -> R {
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let watch = scope.spawn(|| {
+            let watch = std::thread::Builder::new().spawn_scoped(scope, || {
                 while !over.load(Ordering::Acquire) {
                     stop.fetch_or(self.time.is_up(), Ordering::Relaxed);
                     self.progress.advance(done.load(Ordering::Relaxed) as u64);
                     std::thread::park_timeout(PATIENCE);
                 }
             });
+            let Ok(watch) = watch else {
+                // What could take longer than it may is not begun.
+                stop.fetch_or(self.options.budget.is_some() || self.time.is_up(), Ordering::Relaxed);
+                return work();
+            };
             // Also if the work panics: nobody else tells the watch to end.
             let _end = End { over: &over, watch: watch.thread() };
             work()
@@ -30,7 +36,10 @@ impl Work<'_> {
 pub(crate) fn on_all_cores(jobs: usize, tasks: usize, worker: impl Fn() + Sync) {
     std::thread::scope(|scope| {
         for _ in 1..jobs.min(tasks) {
-            scope.spawn(&worker);
+            if std::thread::Builder::new().spawn_scoped(scope, &worker).is_err() {
+                // There is no room for more of them.
+                break;
+            }
         }
         worker();
     });

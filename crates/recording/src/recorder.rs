@@ -207,7 +207,15 @@ impl Recorder {
 
     /// Records until the program has ended, into a file that is readable up to its last block at any time.
     fn record(mut self, file: File, path: &Path) -> Result<Summary, Unrecorded> {
-        let mut output = Output { writer: RecordingWriter::new(BufWriter::new(file)), told: 0, unwritten: None };
+        let writer = match RecordingWriter::new(BufWriter::new(file)) {
+            Ok(writer) => writer,
+            Err(error) => {
+                let _ = self.child.kill().and_then(|()| self.child.wait());
+                return Err(error.to_string().into());
+            }
+        };
+        let readable = writer.readable();
+        let mut output = Output { writer, told: 0, unwritten: None };
         output.extra(self.about());
         let mut written = (Instant::now(), 0);
         let ended = loop {
@@ -259,7 +267,8 @@ impl Recorder {
         } else {
             drop(writer);
         }
-        if let Some(why) = unwritten.as_ref().filter(|_| has_nothing(path)) {
+        let has_nothing = || readable.load(Acquire) == 0 && has_nothing(path);
+        if let Some(why) = unwritten.as_ref().filter(|_| has_nothing()) {
             remove(path);
             let why = why.strip_prefix("cannot write: ").unwrap_or(why);
             return Err(Unrecorded { message: cannot_write(path, why), ended: Some(ended) });
@@ -353,7 +362,7 @@ fn cannot_write(path: &Path, why: &str) -> String {
     format!("{}: cannot write: {why}; nothing was recorded, the program was run to its end", path.display())
 }
 
-/// Whether there is not even one event in a file that could not be written to its end.
+/// Whether there is not even one event in a file that could not be written to its end. What went into a pipe cannot be looked at.
 fn has_nothing(path: &Path) -> bool {
     const BLOCK: u64 = 1 << 22;
     let Ok(data) = std::fs::metadata(path) else { return true };

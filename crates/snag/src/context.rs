@@ -2,6 +2,7 @@
 
 use crate::cli::{Global, When};
 use crate::progress::Bars;
+use crate::say;
 use anstream::{AutoStream, ColorChoice};
 use snag_report::{Style, printable};
 use std::io::{self, IsTerminal};
@@ -70,7 +71,7 @@ impl Context {
 
     /// Something is wrong.
     pub fn error(&self, message: &str) {
-        eprintln!("snag: error: {}", printable(message));
+        say::line(&format!("snag: error: {}", printable(message)));
     }
 
     /// Something may be wrong.
@@ -82,20 +83,20 @@ impl Context {
 
     /// Something is missing, which even those want to know who want to hear little.
     pub fn insist(&self, message: &str) {
-        eprintln!("snag: warning: {}", printable(message));
+        say::line(&format!("snag: warning: {}", printable(message)));
     }
 
     /// What was done.
     pub fn note(&self, message: &str) {
         if !self.quiet {
-            eprintln!("snag: {}", printable(message));
+            say::line(&format!("snag: {}", printable(message)));
         }
     }
 
     /// Something for those who asked for more.
     pub fn detail(&self, message: &str) {
         if self.verbose && !self.quiet {
-            eprintln!("snag: {}", printable(message));
+            say::line(&format!("snag: {}", printable(message)));
         }
     }
 }

@@ -33,7 +33,7 @@ pub struct Source {
 /// So long after the user wanted to stop, also what was to be read regardless must do.
 const HURRY: Duration = Duration::from_millis(900);
 
-/// What is said of a trace if the user wants to stop before it was read.
+/// What is said of a trace if the user wants to stop before anything of it was read.
 const INTERRUPTED: &str = "interrupted while it was read";
 
 /// Counts what is read from a file.
@@ -82,7 +82,7 @@ impl Source {
                 input.and_then(|input| snag_trace::read_within(context.memory, input, format, Some(shown)))
             }
         };
-        let reader = reader.map_err(|error| match interrupt::interrupted() {
+        let reader = reader.map_err(|error| match interrupt::asked() {
             true => unread(&name(path), Error::new(Position::Whole, INTERRUPTED)),
             false => failed(error),
         })?;
@@ -202,6 +202,9 @@ impl Source {
             Ok((more && events.len() < enough, events.len()))
         })
         .map_err(|Stop::Trace(error)| unread(&self.name, error))?;
+        if self.cut_short && events.is_empty() && interrupt::asked() {
+            return Err(unread(&self.name, Error::new(Position::Whole, INTERRUPTED)));
+        }
         let seconds = started.elapsed().as_secs_f64();
         context.detail(&format!("{}: read {} events in {seconds:.2} s", self.name, events.len()));
         Ok((events, more))
@@ -252,7 +255,7 @@ impl Source {
         bars.phase(phase, self.bytes.as_ref().map_or(0, |bytes| bytes.0));
         let result = loop {
             let step = step(&mut self.reader);
-            if interrupt::interrupted() && !self.regardless {
+            if interrupt::interrupted() && !interrupt::is_enough() && !self.regardless {
                 // Also at the end: the interrupt may have ended whoever fed us, too.
                 let message = match phase {
                     "reading" | "reading again" => INTERRUPTED.to_owned(),
@@ -260,7 +263,13 @@ impl Source {
                 };
                 break Err(Stop::Trace(Error::new(Position::Whole, message)));
             }
+            // An interrupt may have ended whoever feeds us, too, in the middle of whatever it was about to say.
+            let is_stopped = !self.is_file() && interrupt::asked();
             match step {
+                Ok((false, _)) | Err(Stop::Trace(_)) if is_stopped => {
+                    self.cut_short = true;
+                    break Ok(());
+                }
                 Ok((true, _)) if self.is_out_of_time() => {
                     self.cut_short = true;
                     break Ok(());

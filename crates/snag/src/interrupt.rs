@@ -5,6 +5,7 @@
 //! recorded of it is analysed for as long as there is time.
 
 use crate::processes::{self, Which};
+use crate::say;
 use crate::signals::{self, Signal};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,8 +22,8 @@ static DOING: AtomicUsize = AtomicUsize::new(0);
 static STARTED: AtomicUsize = AtomicUsize::new(0);
 /// The program that we run has got the signal.
 static PASSED_ON: AtomicBool = AtomicBool::new(false);
-/// Until when a recording is read.
-static ENOUGH: OnceLock<Instant> = OnceLock::new();
+/// Until when a trace is read, and until when what was read of it is analysed.
+static ENOUGH: OnceLock<[Instant; 2]> = OnceLock::new();
 static LISTENING: AtomicBool = AtomicBool::new(false);
 /// What the command does once it is interrupted.
 static CONSEQUENCE: AtomicUsize = AtomicUsize::new(0);
@@ -61,7 +62,7 @@ pub enum Doing {
     Program,
     /// A compiler runs that we have started.
     Build,
-    /// A recording is read that nobody has looked at yet: enough of it is read to have something to report.
+    /// A trace is read that nobody has looked at yet: enough of it is read to have something to report.
     Reading,
 }
 
@@ -89,19 +90,20 @@ fn handle(signal: Signal) {
     if !runs_program && doing != Doing::Reading as usize {
         INTERRUPTED.store(true, Ordering::SeqCst);
     }
-    let then = match CONSEQUENCE.load(Ordering::SeqCst) {
-        n if n == Then::Report as usize => "; reporting what was found so far",
-        n if n == Then::WriteNothing as usize => "; nothing is written",
-        n if n == Then::KeepRecording as usize => "; what was recorded so far is kept",
-        _ => "",
-    };
-    eprintln!("snag: interrupted{then} (again to end at once)");
     if doing == Doing::Reading as usize {
         hurry();
     } else if runs_program {
         pass_on();
         later(Instant::now() + GRACE, end_programs);
     }
+    let then = match CONSEQUENCE.load(Ordering::SeqCst) {
+        n if n == Then::Report as usize => "; reporting what was found so far",
+        n if n == Then::WriteNothing as usize => "; nothing is written",
+        n if n == Then::KeepRecording as usize => "; what was recorded so far is kept",
+        _ => "",
+    };
+    // Last, and without waiting: nobody may read it.
+    say::soon(&format!("snag: interrupted{then} (again to end at once)"));
 }
 
 /// How long ago the user wanted to stop, if the work is to stop now.
@@ -157,12 +159,12 @@ pub fn remove_unfinished() {
     }
 }
 
-/// Divides the time that is left to read and analyse what was recorded.
+/// Divides the time that is left to read and analyse a trace.
 fn hurry() {
     let Some((_, came)) = ASKED.get() else { return };
     let now = Instant::now();
     let stop = (*came + ANALYSED).max(now + AT_LEAST);
-    if ENOUGH.set(now + (stop - now) / PARTS).is_ok() {
+    if ENOUGH.set([now + (stop - now) / PARTS, stop]).is_ok() {
         later(stop, || INTERRUPTED.store(true, Ordering::SeqCst));
     }
 }
@@ -190,9 +192,22 @@ pub fn asked() -> bool {
     ASKED.get().is_some()
 }
 
-/// Whether what was read of a recording must do.
+/// Whether what was read of a trace must do.
 pub fn is_enough() -> bool {
-    ENOUGH.get().is_some_and(|until| Instant::now() >= *until)
+    ENOUGH.get().is_some_and(|[until, _]| Instant::now() >= *until)
+}
+
+/// How long a trace may be analysed, if the user wanted to stop before that began.
+pub fn left() -> Option<Duration> {
+    ENOUGH.get().map(|[_, stop]| stop.saturating_duration_since(Instant::now()))
+}
+
+/// Before the program ends for a defect of its own: what it runs at this moment would run on unrecorded, or wait for it for ever.
+pub fn end_what_runs() {
+    let doing = DOING.load(Ordering::SeqCst);
+    if asked() || doing == Doing::Program as usize || doing == Doing::Build as usize {
+        end_programs();
+    }
 }
 
 /// At the very end: of what an interrupted command has started, nothing stays behind.

@@ -7,6 +7,9 @@
 //! Exit status: 0 nothing found, 1 races or deadlocks found (or, for `verify`, a
 //! witness rejected), 2 error, 3 nothing found in a program that failed.
 
+// Both panic if nobody reads.
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
+
 mod background;
 mod cli;
 mod commands;
@@ -24,12 +27,14 @@ mod panic;
 mod patient;
 mod processes;
 mod progress;
+mod say;
 mod secret;
 mod signals;
 mod survey;
 mod temporary;
 mod time;
 
+use anstream::{AutoStream, ColorChoice};
 use clap::Parser;
 use clap::error::ErrorKind;
 use cli::{Cli, Command};
@@ -61,21 +66,23 @@ fn main() -> ExitCode {
         Command::Punch(args) => punch::run(&context, &args),
         Command::Cc(args) => compile::run(&context, &args, false),
         Command::Cpp(args) => compile::run(&context, &args, true),
-        Command::Cargo(args) => cargo::run(&context, &args),
+        Command::Cargo(args) => cargo::run(&context, args),
         Command::Man(args) => pages::man(&args),
         Command::Completions(args) => pages::completions(&args),
     };
     interrupt::leave_nothing_behind();
-    match result {
-        Ok(status) => status.into(),
+    let status = match result {
+        Ok(status) => status,
         // Whoever read our output has seen enough.
-        Err(Failure::OutputClosed(status)) => status.into(),
-        Err(Failure::Reported) => Status::Error.into(),
+        Err(Failure::OutputClosed(status)) => status,
+        Err(Failure::Reported) => Status::Error,
         Err(Failure::Message(message)) => {
             context.error(&message);
-            Status::Error.into()
+            Status::Error
         }
-    }
+    };
+    say::everything();
+    status.into()
 }
 
 /// Help and version go to standard output and are no error; anything else is bad usage.
@@ -86,7 +93,7 @@ fn usage(error: &clap::Error) -> ExitCode {
                 // A closed pipe is no reason to complain.
                 Ok(()) | Err(Failure::OutputClosed(_) | Failure::Reported) => Status::Clean.into(),
                 Err(Failure::Message(message)) => {
-                    eprintln!("snag: error: {message}");
+                    say::line(&format!("snag: error: {message}"));
                     Status::Error.into()
                 }
             }
@@ -94,7 +101,11 @@ fn usage(error: &clap::Error) -> ExitCode {
         _ => {
             let text = error.render();
             let prefix = if text.to_string().starts_with("error") { "snag: " } else { "" };
-            anstream::eprint!("{prefix}{}", text.ansi());
+            let shown = match AutoStream::choice(&io::stderr()) {
+                ColorChoice::Never => text.to_string(),
+                _ => text.ansi().to_string(),
+            };
+            say::text(format!("{prefix}{shown}"));
             Status::Error.into()
         }
     }

@@ -1,7 +1,7 @@
-//! Defects of our own: whichever thread panics, the program ends, with a message and the status of an error. A thread that waits
-//! for another one that is no more would wait for ever.
+//! Defects of our own: whichever thread panics, the program ends, with a message and the status of an error, and so does what it
+//! has started. A thread that waits for another one that is no more would wait for ever.
 
-use crate::interrupt;
+use crate::{interrupt, say};
 use std::panic::PanicHookInfo;
 
 /// The status of an error.
@@ -10,8 +10,9 @@ const ERROR: i32 = 2;
 /// From now on a panic in any thread ends the program.
 pub fn end_the_program() {
     std::panic::set_hook(Box::new(|info| {
-        eprintln!("{}", message(info));
+        interrupt::end_what_runs();
         interrupt::remove_unfinished();
+        say::last_line(&message(info));
         std::process::exit(ERROR);
     }));
 }
@@ -31,7 +32,8 @@ mod tests {
     use snag_predict::{Engine, Options, Progress};
     use snag_trace::TraceReader;
     use snag_trace::generate::{Generator, Shape};
-    use std::process::{Command, Stdio};
+    use std::io::Read;
+    use std::process::{Child, Command, ExitStatus, Stdio};
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::{Duration, Instant};
 
@@ -66,6 +68,54 @@ mod tests {
         snag_predict::analyse(&trace, &options, &progress);
     }
 
+    /// Waits for the end of a program, which has to come.
+    fn status_of(child: &mut Child, what: &str) -> ExitStatus {
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_secs(60) {
+            if let Some(status) = child.try_wait().expect("it is ours") {
+                return status;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = child.kill();
+        panic!("{what}: it waits for ever");
+    }
+
+    #[test]
+    fn a_panic_ends_what_runs_even_if_nobody_can_be_told() {
+        if std::env::var_os(IS_PROGRAM).is_some() {
+            end_the_program();
+            interrupt::doing(interrupt::Doing::Program);
+            let running = Command::new("sleep").arg("600").spawn().expect("it runs");
+            println!("runs {}", running.id());
+            panic!("while a program runs");
+        }
+        for told in [true, false] {
+            let (reader, writer) = std::io::pipe().expect("a pipe");
+            let reader = told.then_some(reader);
+            let mut child = Command::new(std::env::current_exe().expect("a test is a program"))
+                .args(["--exact", "panic::tests::a_panic_ends_what_runs_even_if_nobody_can_be_told", "--nocapture"])
+                .env(IS_PROGRAM, "1")
+                .stdout(Stdio::piped())
+                .stderr(writer)
+                .spawn()
+                .expect("it runs");
+            let status = status_of(&mut child, "with a program");
+            let mut said = String::new();
+            // What runs on would have it open.
+            child.stdout.take().expect("a pipe").read_to_string(&mut said).expect("text");
+            assert_eq!(status.code(), Some(2), "{said}");
+            let id = said.lines().find_map(|line| line.split("runs ").nth(1)).expect("it says so");
+            let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+            assert!(stat.is_empty() || stat.contains(") Z "), "it runs on: {stat}");
+            if let Some(mut reader) = reader {
+                let mut said = String::new();
+                reader.read_to_string(&mut said).expect("text");
+                assert!(said.contains("a defect of snag itself") && said.contains("while a program runs"), "{said}");
+            }
+        }
+    }
+
     #[test]
     fn a_panic_in_any_thread_ends_the_program_with_status_2_and_a_message() {
         if let Ok(phase) = std::env::var(IS_PROGRAM) {
@@ -74,7 +124,6 @@ mod tests {
         let name = "panic::tests::a_panic_in_any_thread_ends_the_program_with_status_2_and_a_message";
         // The thread that looks for races, one of those that prove them, and the one that watches those that decide.
         for phase in ["looking for races", "proving", "deciding"] {
-            let started = Instant::now();
             let mut child = Command::new(std::env::current_exe().expect("a test is a program"))
                 .args(["--exact", name, "--nocapture"])
                 .env(IS_PROGRAM, phase)
@@ -82,18 +131,9 @@ mod tests {
                 .stderr(Stdio::piped())
                 .spawn()
                 .expect("it runs");
-            let status = loop {
-                match child.try_wait().expect("it is ours") {
-                    Some(status) => break status,
-                    None => std::thread::sleep(Duration::from_millis(20)),
-                }
-                if started.elapsed() > Duration::from_secs(60) {
-                    let _ = child.kill();
-                    panic!("{phase}: it waits for ever");
-                }
-            };
+            let status = status_of(&mut child, phase);
             let mut said = String::new();
-            std::io::Read::read_to_string(&mut child.stderr.take().expect("a pipe"), &mut said).expect("text");
+            child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
             assert_eq!(status.code(), Some(2), "{phase}: {said}");
             assert!(
                 said.contains("snag: error: a defect of snag itself") && said.contains("a worker panics"),

@@ -68,6 +68,7 @@ pub fn run(
     mut output: Output,
     make: impl FnOnce(&mut Output) -> Box<dyn Report + '_>,
 ) -> Result<Status, Failure> {
+    interrupt::doing(Doing::Reading);
     interrupt::listen(interrupt::Then::Report)?;
     let to_file = !output.is_stdout();
     let mut report = make(&mut output);
@@ -135,6 +136,7 @@ fn one(
     if interrupt::interrupted() {
         return Err(refuse("interrupted before it was analysed".to_owned()));
     }
+    interrupt::doing(Doing::Reading);
     let time = Time::new(job.options.budget);
     let can_condense = !job.one_by_one && job.globals.is_empty() && snag_predict::can_condense(&job.options);
     let most = can_condense.then_some(job.whole);
@@ -250,7 +252,8 @@ fn analyse(context: &Context, trace: Trace, job: &Job, options: &Options) -> (Ar
             true => {
                 for engine in engines {
                     forget_peak_memory();
-                    let options = Options { engines: vec![engine], ..options.clone() };
+                    let budget = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+                    let options = Options { engines: vec![engine], budget, ..options.clone() };
                     snag_predict::analyse_into(&trace, &options, &bars, so_far);
                 }
             }

@@ -33,9 +33,11 @@ impl Time {
         self.budget.and_then(|budget| self.started.checked_add((budget / 2).max(TO_READ)))
     }
 
-    /// What is left of the budget.
+    /// What is left of the budget, or of the time that there is if the user wanted to stop while the trace was read.
     pub fn left(&self) -> Option<Duration> {
-        self.budget.map(|budget| budget.saturating_sub(self.started.elapsed()).max(TO_LOOK.min(budget)))
+        let of_budget =
+            self.budget.map(|budget| budget.saturating_sub(self.started.elapsed()).max(TO_LOOK.min(budget)));
+        of_budget.into_iter().chain(interrupt::left()).min()
     }
 
     /// Whether what was reported must do.

@@ -97,7 +97,7 @@ fn snag_bytes(trace: &Trace, compress: bool) -> Vec<u8> {
 
 /// The trace as a recorder writes it.
 pub fn recording_bytes(trace: &Trace) -> Vec<u8> {
-    let mut writer = RecordingWriter::new(Vec::new());
+    let mut writer = RecordingWriter::new(Vec::new()).expect("there is room for a thread");
     let mut batch = Batch::default();
     trace.events.iter().for_each(|event| batch.event(RecordedEvent::of(&event, &trace.tables)));
     writer.push(&batch, &trace.tables).expect("every trace can be written as a recording");

@@ -523,7 +523,7 @@ mod tests {
             let mut translator = Translator::new(Symbols::new(None));
             // Soon there are more visits than can be told apart.
             translator.visits.last = Visit::MOST - 7;
-            let mut writer = RecordingWriter::new(Vec::new());
+            let mut writer = RecordingWriter::new(Vec::new()).unwrap();
             let mut rng = Rng::new(seed);
             let mut written = Vec::new();
             for some in records.chunks(1 + rng.number() as usize % 500) {

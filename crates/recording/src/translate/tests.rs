@@ -42,7 +42,7 @@ fn forged(rng: &mut Rng) -> Vec<u64> {
 fn recorded(words: &[u64]) -> (Vec<u8>, Oddities) {
     let mut translator = Translator::new(Symbols::new(None));
     translator.extent.is_of(std::process::id());
-    let mut writer = RecordingWriter::new(Vec::new());
+    let mut writer = RecordingWriter::new(Vec::new()).unwrap();
     translator.chunk(words, false, &mut |translator| {
         writer.push(&translator.batch, &translator.tables).unwrap();
         translator.taken();

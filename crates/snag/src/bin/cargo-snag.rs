@@ -1,5 +1,8 @@
 //! `cargo snag …` is `snag cargo …`.
 
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -14,6 +17,7 @@ fn main() -> ExitCode {
     let snag = if beside.is_file() { beside.as_path() } else { Path::new("snag") };
     // In our place: who sends us a signal means it.
     let error = Command::new(snag).arg("cargo").args(arguments).exec();
-    eprintln!("cargo-snag: {}: {error}", snag.display());
+    // Nobody may be there to read it.
+    let _ = writeln!(io::stderr(), "cargo-snag: {}: {error}", snag.display());
     ExitCode::from(2)
 }

@@ -31,7 +31,7 @@ Exit status: 0 nothing found, 1 races or deadlocks found, 2 error, 3 nothing fou
 Of several test programs: 2 if there was an error with one, else 1 if something was found in one, else 3 if one failed."
 )]
 pub struct Args {
-    /// Keep the trace in this file; for one program
+    /// Keep the trace in this file; for one program. So is a report in a file (-o)
     #[arg(long, value_name = "TRACE")]
     keep: Option<PathBuf>,
     #[command(flatten)]
@@ -73,7 +73,10 @@ struct Profile {
 }
 
 /// Runs the command.
-pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
+pub fn run(context: &Context, args: Args) -> Result<Status, Failure> {
+    // Tests are run in the folders of their packages, but files are named from here.
+    let keep = args.keep.map(absolute).transpose()?;
+    let args = &Args { keep, check: args.check.from_here()?, ..args };
     let (for_cargo, for_program) = split(args);
     interrupt::listen(Then::End)?;
     interrupt::doing(Doing::Build);
@@ -96,9 +99,17 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     if programs.is_empty() {
         return Err("cargo has built nothing that can be run".to_owned().into());
     }
-    if programs.len() > 1 && (args.what == What::Run || args.keep.is_some() || args.check.file().is_some()) {
+    let one_file = match (&args.keep, args.check.file()) {
+        (Some(_), _) => Some("--keep: the trace of each would replace that of the one before"),
+        (None, Some(_)) => Some("-o: the report on each would replace that on the one before"),
+        (None, None) => (args.what == What::Run).then_some("one of them can be run"),
+    };
+    if let Some(why) = one_file.filter(|_| programs.len() > 1) {
         let names: Vec<_> = programs.iter().map(|(program, _)| program.display().to_string()).collect();
-        return Err(format!("there are several programs; choose one with --bin or --test: {}", names.join(", ")).into());
+        let names = names.join(", ");
+        return Err(
+            format!("there are several programs; {why}; choose one with --bin, --test or --lib: {names}").into()
+        );
     }
     let mut status = Status::Clean;
     for (program, folder) in programs {
@@ -128,6 +139,11 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
         });
     }
     Ok(status)
+}
+
+/// The same file, whatever folder is the current one by then.
+fn absolute(path: PathBuf) -> Result<PathBuf, String> {
+    std::path::absolute(&path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// What is for cargo and what for the program.

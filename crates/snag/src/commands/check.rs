@@ -248,6 +248,18 @@ impl Analysis {
         self.prepare()
     }
 
+    /// The same analysis if another folder becomes the current one.
+    pub fn from_here(self) -> Result<Analysis, String> {
+        let absolute = |path: PathBuf| match path == Path::new("-") {
+            true => Ok(path),
+            false => std::path::absolute(&path).map_err(|error| format!("{}: {error}", path.display())),
+        };
+        let source_root = self.source_root.into_iter().map(absolute).collect::<Result<_, _>>()?;
+        let output = self.output.map(absolute).transpose()?;
+        let suppressions = self.suppressions.map(absolute).transpose()?;
+        Ok(Analysis { source_root, output, suppressions, ..self })
+    }
+
     /// Where the report goes, if not to standard output.
     pub fn file(&self) -> Option<&Path> {
         self.output.as_deref().filter(|path| *path != Path::new("-"))

@@ -2,26 +2,18 @@
 
 use crate::context::Context;
 use crate::failure::{Failure, Status};
+use crate::patient::{Came, Patient};
 use crate::{input, interrupt};
 use snag_predict::online::{Online, Unproved};
 use snag_predict::{Analysis, Engine, EngineReport, Left, Subject, peak_memory};
 use snag_report::live::{Live, Summary};
 use snag_trace::compression::Compression;
 use snag_trace::{Events, Format, Position, TraceReader};
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::{Duration, Instant};
-
-/// Bytes that are read at once, and how many such pieces may wait for the analysis.
-const PIECE: usize = 1 << 16;
-const PIECES: usize = 64;
-
-/// How often somebody who waits for input looks whether the user wants to stop.
-const PATIENCE: Duration = Duration::from_millis(20);
+use std::time::Instant;
 
 /// What the user asked for.
 pub struct Wishes {
@@ -162,7 +154,7 @@ const CUT: usize = 3;
 #[derive(Default)]
 struct Stream {
     /// Pieces that were read and not taken yet.
-    waiting: AtomicUsize,
+    waiting: Arc<AtomicUsize>,
     ended: AtomicUsize,
     /// Line ends so far.
     lines: AtomicU64,
@@ -179,87 +171,47 @@ impl Stream {
     }
 }
 
-/// The bytes that another thread reads.
+/// The bytes of a stream.
 struct Bytes {
-    pieces: Receiver<io::Result<Vec<u8>>>,
-    piece: Vec<u8>,
-    used: usize,
+    input: Patient,
     begun: bool,
     stream: Arc<Stream>,
 }
 
 impl Bytes {
     fn open(path: &Path) -> io::Result<(Bytes, Arc<Stream>)> {
-        let input: Box<dyn Read + Send> = match path == Path::new("-") {
-            true => Box::new(io::stdin()),
-            false => {
-                let file = File::open(path)?;
-                if file.metadata()?.is_dir() {
-                    return Err(io::ErrorKind::IsADirectory.into());
-                }
-                Box::new(file)
-            }
-        };
-        let (sender, pieces) = sync_channel(PIECES);
-        let stream = Arc::new(Stream::default());
-        let bytes = Bytes { pieces, piece: Vec::new(), used: 0, begun: false, stream: stream.clone() };
-        let count = stream.clone();
-        // It ends with the stream, or with the program: nobody can wake it from a read.
-        std::thread::Builder::new()
-            .name("reader".to_owned())
-            .spawn(move || read_all(input, &sender, &count.waiting))?;
-        Ok((bytes, stream))
+        let input = Patient::open(path)?;
+        let stream = Arc::new(Stream { waiting: input.waiting(), ..Stream::default() });
+        Ok((Bytes { input, begun: false, stream: stream.clone() }, stream))
     }
-}
 
-fn read_all(mut input: Box<dyn Read + Send>, sender: &SyncSender<io::Result<Vec<u8>>>, waiting: &AtomicUsize) {
-    let mut buffer = vec![0; PIECE];
-    loop {
-        let piece = match input.read(&mut buffer) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Ok(0) => return,
-            Ok(count) => Ok(buffer[..count].to_vec()),
-            Err(error) => Err(error),
-        };
-        let failed = piece.is_err();
-        waiting.fetch_add(1, Ordering::AcqRel);
-        if sender.send(piece).is_err() || failed {
-            return;
+    /// Notes what a piece says of the stream.
+    fn look(&mut self) {
+        let (piece, stream) = (self.input.piece(), &self.stream);
+        if !std::mem::replace(&mut self.begun, true) {
+            let plain = matches!(Compression::of_bytes(piece), Ok(None));
+            stream.binary.store(!plain || Format::of_bytes(piece) == Format::Snag, Ordering::Release);
         }
+        let lines = piece.iter().filter(|&&byte| byte == b'\n').count();
+        stream.lines.fetch_add(lines as u64, Ordering::AcqRel);
     }
 }
 
 impl Read for Bytes {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let stream = &self.stream;
-        while self.used == self.piece.len() {
-            match self.pieces.recv_timeout(PATIENCE) {
-                Ok(piece) => {
-                    stream.waiting.fetch_sub(1, Ordering::AcqRel);
-                    (self.piece, self.used) = (piece?, 0);
-                    if !std::mem::replace(&mut self.begun, true) {
-                        let plain = matches!(Compression::of_bytes(&self.piece), Ok(None));
-                        let binary = !plain || Format::of_bytes(&self.piece) == Format::Snag;
-                        stream.binary.store(binary, Ordering::Release);
-                    }
-                    let lines = self.piece.iter().filter(|&&byte| byte == b'\n').count();
-                    stream.lines.fetch_add(lines as u64, Ordering::AcqRel);
+        while self.input.is_used() {
+            let ended = match self.input.next_piece()? {
+                Came::Piece => {
+                    self.look();
+                    continue;
                 }
-                Err(RecvTimeoutError::Timeout) if !interrupt::interrupted() => {}
-                Err(RecvTimeoutError::Timeout) => {
-                    stream.ended.store(CUT, Ordering::Release);
-                    return Ok(0);
-                }
-                Err(RecvTimeoutError::Disconnected) => {
-                    let inside = self.piece.last().is_some_and(|&byte| byte != b'\n');
-                    stream.ended.store(if inside { INSIDE } else { END }, Ordering::Release);
-                    return Ok(0);
-                }
-            }
+                Came::Interrupt => CUT,
+                Came::End if self.input.piece().last().is_some_and(|&byte| byte != b'\n') => INSIDE,
+                Came::End => END,
+            };
+            self.stream.ended.store(ended, Ordering::Release);
+            return Ok(0);
         }
-        let count = out.len().min(self.piece.len() - self.used);
-        out[..count].copy_from_slice(&self.piece[self.used..self.used + count]);
-        self.used += count;
-        Ok(count)
+        Ok(self.input.copy_into(out))
     }
 }

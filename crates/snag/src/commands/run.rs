@@ -21,8 +21,8 @@ Examples:
   snag run --format json -- ./prog | jq . what the program prints goes to standard error then
 
 Exit status: 0 nothing found, 1 races or deadlocks found, 2 error, 3 nothing found, but the program failed: its status was
-not 0, or it died of a signal. With --exit-with-program instead of 0 and 3 that of the program; 128 + the signal if it died
-of one.
+not 0, or it died of a signal. With --exit-with-program instead of 0 and 3 that of the program, 128 + the signal if it died
+of one; a program that could not be recorded is an error all the same.
 If the analysis fails after the program has run, the trace is kept, and its name is said.")]
 pub struct Args {
     /// Keep the trace in this file
@@ -103,11 +103,13 @@ fn record_and_check(
     let prints = if check.owns_stdout() { Prints::ToStandardError } else { Prints::AsWeDo };
     let summary = match record::record(context, program.command, program.how.settings(), prints, path) {
         Ok(summary) => summary,
-        Err(Unrecorded { message, ended: Some(ended) }) if program.exit_with_program => {
-            context.error(&message);
-            return Ok(record::exit_status(ended));
+        // Also with --exit-with-program: the program's own status would say that nothing was found where nobody has looked.
+        Err(Unrecorded { message, ended }) => {
+            if let Some(ending) = ended.and_then(record::ending) {
+                context.note(&ending);
+            }
+            return Err(message.into());
         }
-        Err(Unrecorded { message, .. }) => return Err(message.into()),
     };
     if let Some(ending) = record::ending(summary.ended) {
         context.note(&ending);

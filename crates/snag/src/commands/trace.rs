@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::failure::{Failure, Status};
-use crate::formats;
+use crate::{formats, say};
 use snag_rcp::{Plan, Program};
 use snag_report::printable;
 use snag_trace::{Format, WriteOptions};
@@ -50,7 +50,7 @@ pub fn compile(context: &Context, path: &Path) -> Result<Program, Failure> {
         let shown = mistake.show(&path.display().to_string(), &text).to_string();
         let (first, rest) = shown.split_once('\n').unwrap_or((&shown, ""));
         context.error(first);
-        rest.lines().for_each(|line| eprintln!("{}", printable(line)));
+        rest.lines().for_each(|line| say::line(&printable(line)));
         Failure::Reported
     })
 }

@@ -108,10 +108,21 @@ fn interrupt(child: &Child) {
 #[cfg(unix)]
 #[test]
 fn an_interrupt_while_a_trace_is_read_is_no_clean_result() {
-    let (mut child, mut stderr) = waiting("T1|w(x)|A:1\n");
+    let (mut child, mut stderr) = waiting("");
     interrupt(&child);
     assert!(next_line(&mut stderr).contains("interrupted"));
     drop(child.stdin.take());
     assert_eq!(child.wait().unwrap().code(), Some(2), "a trace that was not read is no clean one");
     assert!(next_line(&mut stderr).contains("-: interrupted while it was read"));
+    // Of one that was read in part the report says so.
+    let (mut child, mut stderr) = waiting("T1|w(x)|A:1\n");
+    interrupt(&child);
+    assert!(next_line(&mut stderr).contains("interrupted"));
+    drop(child.stdin.take());
+    let mut text = String::new();
+    std::io::Read::read_to_string(child.stdout.as_mut().unwrap(), &mut text).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let said: Vec<String> = stderr.lines().map(Result::unwrap).collect();
+    assert!(said.concat().contains("interrupted: only the first 1 events are analysed"), "{said:?}");
+    assert!(text.contains("stopped early, so there may be more"), "{text}");
 }

@@ -24,6 +24,9 @@ const COMMANDS: [(&[&str], Form); 12] = [
     (&["check", "--engine", "hb,fhb,shb,lockset", "--candidates", "--format", "html"], Form::Html),
 ];
 
+/// The part of the time after which a trace may still be being read.
+const READING: f64 = 0.03;
+
 const SIGNALS: [&str; 3] = ["-INT", "-TERM", "-HUP"];
 
 /// How long an interrupted command may take; a machine that does many other things gets more time.
@@ -89,16 +92,16 @@ fn an_interrupt_at_any_moment_ends_a_command_soon_with_a_whole_report() {
     snag(&[&["generate", "--events", &events, "-o", &trace][..], &shape].concat()).expect(0);
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let mut took: Vec<Duration> = Vec::new();
+    let mut reading = 0;
     for round in 0..count {
         let (args, form) = COMMANDS[round % COMMANDS.len()];
         let (mut child, mut stderr) = started(&[args, &[&trace]].concat());
         let text = output(&mut child);
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        // More often early than late, and up to as long as the slow ones take.
+        // Every other one while the trace is read; the others more often early than late, and up to as long as the slow ones take.
         let share = (random >> 40) as f64 / (1u64 << 24) as f64;
-        std::thread::sleep(Duration::from_secs_f64(
-            4.0 * share * share * events.parse::<f64>().expect("a number") / 1e6,
-        ));
+        let share = if round % 2 == 0 { READING * share } else { share * share };
+        std::thread::sleep(Duration::from_secs_f64(4.0 * share * events.parse::<f64>().expect("a number") / 1e6));
         let signal = SIGNALS[round % SIGNALS.len()];
         let sent = Instant::now();
         send(signal, &child);
@@ -109,19 +112,145 @@ fn an_interrupt_at_any_moment_ends_a_command_soon_with_a_whole_report() {
         stderr.read_to_string(&mut said).expect("text");
         let round = format!("{signal} {args:?}, {:?} after {share}: {said}", took[took.len() - 1]);
         assert!(took[took.len() - 1] < limit, "{round}");
-        match status {
-            // Where nothing was read there is nothing to report.
-            Some(2) => assert!(said.contains("interrupted while it was read"), "{round}"),
-            Some(0 | 1) => match form {
-                Form::Text => assert!(text.contains(" events"), "{round}{text}"),
-                Form::Json => assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{round}"),
-                Form::Html => assert!(text.ends_with("</html>\n"), "{round}"),
-            },
-            other => panic!("{other:?}: {round}"),
+        assert!(matches!(status, Some(0 | 1)), "{status:?}: {round}");
+        match form {
+            Form::Text => assert!(text.contains(" events"), "{round}{text}"),
+            Form::Json => assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{round}"),
+            Form::Html => assert!(text.ends_with("</html>\n"), "{round}"),
         }
+        reading += said.contains("events are analysed") as usize;
     }
     took.sort_unstable();
-    println!("{count} interrupts, {events} events: median {:?}, longest {:?}", took[count / 2], took[count - 1]);
+    println!(
+        "{count} interrupts, {reading} of them before {events} events were read: median {:?}, longest {:?}",
+        took[count / 2],
+        took[count - 1]
+    );
+}
+
+/// A trace of which only the beginning comes, with a race and, in the middle of a line, no end.
+#[test]
+fn an_interrupt_while_a_trace_is_read_reports_what_is_in_its_beginning() {
+    let folder = Folder::new("beginning");
+    let trace = folder.path("t.std");
+    snag(&["generate", "--events", "40000", "--racy", "0.05", "-o", &trace]).expect(0);
+    let whole = std::fs::read(&trace).expect("it was written");
+    let beginning = &whole[..whole.len() / 2];
+    for (round, args) in [
+        &["check", "--format", "json"][..],
+        &["check", "--engine", "mc,cp", "--format", "json"],
+        &["check", "--engine", "shb", "--format", "sarif"],
+        &["compare", "--format", "json"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for ends in [false, true] {
+            let mut child = command(&[&["-v"], args, &["-"]].concat())
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("it runs");
+            let text = output(&mut child);
+            let mut input = child.stdin.take().expect("a pipe");
+            std::io::Write::write_all(&mut input, beginning).expect("it reads");
+            std::thread::sleep(Duration::from_millis(300));
+            let sent = Instant::now();
+            send(SIGNALS[1 - round % 2], &child);
+            // Whoever feeds it may end of the same signal.
+            let input = (!ends).then_some(input);
+            let ended = child.wait_with_output().expect("it ends");
+            assert!(sent.elapsed() < ON_A_BUSY_MACHINE, "{args:?}");
+            drop(input);
+            let said = String::from_utf8_lossy(&ended.stderr);
+            assert_eq!(ended.status.code(), Some(1), "{args:?}: {said}");
+            assert!(said.contains("interrupted: only the first ") && !said.contains("error"), "{args:?}: {said}");
+            let text = text.join().expect("it is read");
+            let report: serde_json::Value = serde_json::from_str(&text).expect("a whole report");
+            if !args.contains(&"sarif") {
+                let engines = report["traces"][0]["engines"].as_array().expect("engines");
+                assert!(engines.iter().all(|engine| engine["complete"] == false), "{args:?}: {text}");
+            }
+        }
+    }
+}
+
+/// A pipe that nobody reads any more.
+fn broken() -> std::io::PipeWriter {
+    std::io::pipe().expect("a pipe").1
+}
+
+#[test]
+fn nobody_reading_what_a_command_says_is_no_error_of_its_own() {
+    let folder = Folder::new("unheard");
+    let mistake = folder.file("mistake.rcp", "this is no program\n");
+    let bad = folder.file("bad.std", "nonsense\n");
+    let trace = figure("fig3");
+    let some = snag(&["check", "-v", &trace]).status;
+    for (args, status) in [
+        (&["check", "-v", &trace][..], some),
+        (&["check", "-v", "--format", "json", &trace], some),
+        (&["compare", "-v", &trace], some),
+        (&["stats", &trace], Some(0)),
+        (&["convert", &trace, "--to", "snag", "-"], Some(0)),
+        (&["generate", "--events", "100000"], Some(0)),
+        (&["completions", "bash"], Some(0)),
+        (&["--help"], Some(0)),
+        (&["check", &bad], Some(2)),
+        (&["check", "--no-such-option"], Some(2)),
+        (&["trace", &mistake], Some(2)),
+        (&["record", "--", "/no/such/program"], Some(2)),
+    ] {
+        for (out, err) in [(true, false), (false, true), (true, true)] {
+            let mut command = command(args);
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+            if out {
+                command.stdout(broken());
+            }
+            if err {
+                command.stderr(broken());
+            }
+            assert_eq!(command.status().expect("it runs").code(), status, "{args:?}, stdout {out}, stderr {err}");
+        }
+    }
+}
+
+/// Nobody reads what it says, and the pipe is full.
+#[test]
+fn an_interrupt_ends_a_command_whose_messages_nobody_reads() {
+    let folder = Folder::new("unread");
+    let trace = folder.path("t.snag");
+    snag(&["generate", "--events", "100000", "--racy", "0.001", "--threads", "8", "-o", &trace]).expect(0);
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let set = |flags: libc::c_int| {
+        // SAFETY: a plain system call on a descriptor of ours.
+        assert_eq!(unsafe { libc::fcntl(std::os::fd::AsRawFd::as_raw_fd(&writer), libc::F_SETFL, flags) }, 0);
+    };
+    set(libc::O_NONBLOCK);
+    while std::io::Write::write(&mut &writer, &[b'x'; 4096]).is_ok() {}
+    set(0);
+    // It wants to say that it reads, and cannot.
+    let mut command = command(&["-v", "check", "--engine", "shb", "--format", "json", &trace]);
+    let mut child = command.stdout(Stdio::piped()).stderr(writer).spawn().expect("it runs");
+    let text = output(&mut child);
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(child.try_wait().expect("it is ours").is_none(), "it does not wait for whoever reads");
+    let sent = Instant::now();
+    send("-TERM", &child);
+    let status = loop {
+        match child.try_wait().expect("it is ours") {
+            Some(status) => break status,
+            None if sent.elapsed() > ON_A_BUSY_MACHINE => {
+                let _ = child.kill();
+                panic!("it does not end");
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    drop(reader);
+    assert!(matches!(status.code(), Some(0 | 1)), "{status:?}");
+    assert!(serde_json::from_str::<serde_json::Value>(&text.join().expect("it is read")).is_ok());
 }
 
 #[test]

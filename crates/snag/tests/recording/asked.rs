@@ -182,14 +182,19 @@ fn a_deadlock_is_driven_to() {
 }
 
 #[test]
-fn the_status_of_a_program_that_could_not_be_recorded() {
-    let folder = Folder::new("status");
-    let output = snag(&folder, &["run", "--exit-with-program", "--", "/bin/false"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(complaint(&output).contains("nothing was recorded"), "{}", complaint(&output));
-    let output = snag(&folder, &["run", "--exit-with-program", "--", "/bin/true"]);
-    assert_eq!(output.status.code(), Some(0));
-    assert_eq!(snag(&folder, &["run", "--", "/bin/true"]).status.code(), Some(2));
+fn a_program_that_could_not_be_recorded_is_an_error_whatever_its_own_status_is() {
+    let folder = compiled("status", "bank_account.c");
+    std::os::unix::fs::symlink("/dev/full", folder.path("full.snag")).unwrap();
+    for (program, ending) in [("/bin/true", ""), ("/bin/false", "the program exited with status 1")] {
+        for arguments in [&["run", "--"][..], &["run", "--exit-with-program", "--"]] {
+            let output = snag(&folder, &[arguments, &[program]].concat());
+            assert_eq!(output.status.code(), Some(2), "{arguments:?} {program}");
+            let complaint = complaint(&output);
+            assert!(complaint.contains("nothing was recorded") && complaint.contains(ending), "{complaint}");
+        }
+    }
+    let output = snag(&folder, &["run", "--exit-with-program", "--keep", "full.snag", "--", "./program"]);
+    assert_eq!(output.status.code(), Some(2), "{}", complaint(&output));
 }
 
 /// The program says that it runs, and then waits for a signal.

@@ -3,8 +3,8 @@
 
 use crate::sturdy::program;
 use crate::support::*;
-use std::io::{BufRead, BufReader, Read};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Read};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -42,8 +42,13 @@ impl<'a> Running<'a> {
         running
     }
 
-    fn spawn(mark: &'a Mark, folder: &'a Folder, mut command: Command) -> Running<'a> {
+    fn spawn(mark: &'a Mark, folder: &'a Folder, command: Command) -> Running<'a> {
         let said = std::fs::File::create(folder.path("said")).unwrap();
+        Running::spawn_saying(mark, folder, command, said.into())
+    }
+
+    /// What it says goes elsewhere.
+    fn spawn_saying(mark: &'a Mark, folder: &'a Folder, mut command: Command, said: Stdio) -> Running<'a> {
         let mut child = command.stdout(Stdio::piped()).stderr(said).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
         Running { mark, folder, child, out, printed: String::new(), sent: Instant::now() }
@@ -57,7 +62,7 @@ impl<'a> Running<'a> {
     }
 
     fn said(&self) -> String {
-        std::fs::read_to_string(self.folder.path("said")).unwrap()
+        std::fs::read_to_string(self.folder.path("said")).unwrap_or_default()
     }
 
     fn send(&mut self, signal: i32) {
@@ -125,6 +130,94 @@ fn an_interrupted_run_ends_with_a_report_whatever_the_program_does() {
         assert_eq!(over.status, Some(if raced { 1 } else { 3 }), "{does} {signal}: {over:?}");
         assert_eq!(report.contains("data race on counters"), raced, "{does} {signal}: {report}");
     }
+}
+
+/// A pipe into which nothing more can be written: nobody reads, or there is nobody who could.
+fn pipe(is_full: bool) -> (Option<PipeReader>, PipeWriter) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    if !is_full {
+        return (None, writer);
+    }
+    // SAFETY: plain system calls on a descriptor of ours.
+    let set = |flags: libc::c_int| assert_eq!(unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETFL, flags) }, 0);
+    set(libc::O_NONBLOCK);
+    while std::io::Write::write(&mut &writer, &[b'x'; 4096]).is_ok() {}
+    set(0);
+    (Some(reader), writer)
+}
+
+#[test]
+fn a_run_whose_messages_nobody_can_read_is_interrupted_like_any_other() {
+    let folder = stubborn("interrupted-unread");
+    let mark = Mark::new("interrupted-unread");
+    for (is_full, does, command) in [
+        (true, "plain", "run"),
+        (true, "ignores", "run"),
+        (false, "ignores", "run"),
+        (false, "handles", "run"),
+        (true, "plain", "record"),
+        (false, "ignores", "record"),
+    ] {
+        let (reader, writer) = pipe(is_full);
+        let file = if command == "run" { "report" } else { "recording.snag" };
+        let command = mark.command(&folder, &["-v", command, "-o", file, "--", "./program", does, "20"]);
+        let mut running = Running::spawn_saying(&mark, &folder, command, writer.into());
+        running.wait_for("running");
+        std::thread::sleep(Duration::from_millis(200));
+        running.send(libc::SIGTERM);
+        let over = running.end();
+        drop(reader);
+        if file == "report" {
+            let report = std::fs::read_to_string(folder.path(file)).unwrap();
+            assert!(report.contains("data race on counters"), "{does} {is_full}: {report}");
+            assert_eq!(over.status, Some(1), "{does} {is_full}: {over:?}");
+        } else {
+            let died_of = if does == "ignores" { libc::SIGKILL } else { libc::SIGTERM };
+            assert_eq!(over.status, Some(128 + died_of), "{does} {is_full}: {over:?}");
+            assert_eq!(snag(&folder, &["check", file]).status.code(), Some(1));
+        }
+    }
+}
+
+#[test]
+fn the_second_interrupt_ends_a_run_whose_messages_nobody_reads() {
+    let folder = stubborn("interrupted-unread-twice");
+    let mark = Mark::new("interrupted-unread-twice");
+    let (reader, writer) = pipe(true);
+    let command = mark.command(&folder, &["run", "--", "./program", "ignores", "20"]);
+    let mut running = Running::spawn_saying(&mark, &folder, command, writer.into());
+    running.wait_for("running");
+    running.send(libc::SIGTERM);
+    std::thread::sleep(Duration::from_millis(150));
+    running.send(libc::SIGINT);
+    let over = running.end();
+    drop(reader);
+    assert_eq!(over.status, Some(128 + libc::SIGINT), "{over:?}");
+}
+
+#[test]
+fn what_went_into_a_pipe_was_recorded() {
+    let folder = stubborn("recorded-into-pipe");
+    let mark = Mark::new("recorded-into-pipe");
+    let path = folder.path("pipe.snag");
+    let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+    // SAFETY: the name outlives the call.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    // Somebody reads some blocks, and goes.
+    let reads = std::thread::spawn(move || {
+        let mut first = vec![0; 100_000];
+        std::fs::File::open(path).unwrap().read_exact(&mut first).unwrap();
+    });
+    let command = mark.command(&folder, &["record", "-o", "pipe.snag", "--", "./program", "plain"]);
+    let mut running = Running::spawn(&mark, &folder, command);
+    running.wait_for("running");
+    reads.join().unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    running.send(libc::SIGTERM);
+    let over = running.end();
+    assert_eq!(over.status, Some(2), "{over:?}");
+    assert!(over.said.contains("the trace ends there"), "{over:?}");
+    assert!(!over.said.contains("nothing was recorded"), "{over:?}");
 }
 
 #[test]
@@ -379,6 +472,22 @@ fn cargo_snag_tells_findings_failures_and_interrupts_apart_and_goes_on_with_noth
         let output = cargo(&mark, &folder, arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(status), "{arguments}: {}{}", text(&output), complaint(&output));
     }
+    // What would be replaced by the next one is refused before anything is run.
+    for (option, why) in [("-o", "the report on each would replace"), ("--keep", "the trace of each would replace")] {
+        let arguments = format!("snag {option} file.snag test --offline --test fine --test racy");
+        let output = cargo(&mark, &folder, &arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", complaint(&output));
+        assert!(complaint(&output).contains(why) && !complaint(&output).contains("testing"), "{}", complaint(&output));
+        assert!(!folder.path("file.snag").exists());
+    }
+    // Files are where the user is, not where the test is run.
+    std::fs::write(folder.path("tests/rules"), "race:add\n").unwrap();
+    for (options, status) in [("-o report --keep run.snag", 1), ("--suppressions rules", 0)] {
+        let mut command = cargo(&mark, &folder, &format!("snag {options} test --offline --test racy"));
+        let output = command.current_dir(folder.path("tests")).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{options}: {}", complaint(&output));
+    }
+    assert!(folder.path("tests/report").exists() && folder.path("tests/run.snag").exists());
     // While the first of two test programs runs: the second is not run, and what cannot be answered is an error.
     let mut random = snag_trace::Rng::new(18);
     let (count, strict) = campaign(2);

@@ -11,6 +11,8 @@ use super::{BLOCK_EVENTS, Kind, RECORDED_EVENTS};
 use crate::error::{Error, Position, Result};
 use crate::tables::{Layout, Tables};
 use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
@@ -36,6 +38,8 @@ pub struct RecordingWriter<W> {
     queue: Option<SyncSender<Message>>,
     /// Payloads that have been written, to be filled again.
     used: Receiver<Vec<u8>>,
+    /// Events of the blocks that were written and flushed.
+    readable: Arc<AtomicU64>,
     thread: Option<JoinHandle<Result<W>>>,
     tables: Written,
     /// Events of the blocks handed over.
@@ -44,36 +48,53 @@ pub struct RecordingWriter<W> {
 }
 
 impl<W: Write + Send + 'static> RecordingWriter<W> {
-    /// Writes to `out`.
-    pub fn new(out: W) -> RecordingWriter<W> {
+    /// Writes to `out`. It is an error if there can be no thread that does so.
+    pub fn new(out: W) -> Result<RecordingWriter<W>> {
         let (queue, messages) = sync_channel(QUEUE);
         let (give_back, used) = channel();
-        let thread = std::thread::spawn(move || {
+        let readable = Arc::new(AtomicU64::new(0));
+        let noted = readable.clone();
+        let write = move || {
             let mut blocks = Blocks::new(out, Packing::Zstd);
+            let mut events = 0;
             for message in messages {
                 match message {
                     Message::Block(kind, payload) => blocks.write(kind, 0, &payload)?,
                     Message::Events(count, payload, parts) => {
                         blocks.write_parts(Kind::Recorded, count, &payload, &parts)?;
+                        events += count as u64;
                         // Nobody may want it any more.
                         let _ = give_back.send(payload);
                     }
-                    Message::Flush => blocks.flush()?,
+                    Message::Flush => {
+                        blocks.flush()?;
+                        noted.store(events, Ordering::Release);
+                    }
                     Message::End(layout) => return blocks.finish(layout),
                 }
             }
             blocks.flush()?;
+            noted.store(events, Ordering::Release);
             Ok(blocks.into_inner())
-        });
-        RecordingWriter {
+        };
+        let thread = std::thread::Builder::new().name("writer".to_owned()).spawn(write);
+        let thread = thread
+            .map_err(|error| Error::new(Position::Whole, format!("cannot write: no thread can be started: {error}")))?;
+        Ok(RecordingWriter {
             encoder: Encoder::new(),
             queue: Some(queue),
             used,
+            readable,
             thread: Some(thread),
             tables: Written::new(),
             count: 0,
             payload: Vec::new(),
-        }
+        })
+    }
+
+    /// How many events others can read, also if writing has ended with an error or without an end.
+    pub fn readable(&self) -> Arc<AtomicU64> {
+        self.readable.clone()
     }
 
     /// Adds events. Those that fill a block are handed to the writer. An error may be about what was handed over

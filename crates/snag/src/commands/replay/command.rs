@@ -1,6 +1,6 @@
 //! Which command a replay runs: not just any that a file names.
 
-use crate::secret;
+use crate::{say, secret};
 use snag_recording::Recorded;
 use snag_recording::recorder::find_program;
 use snag_recording::seal::Sealed;
@@ -47,7 +47,7 @@ fn is_recorded_program(recorded: &Recorded, command: &[OsString]) -> bool {
 /// Says what is going to be run, whoever wants to hear little.
 pub fn announce(command: &[OsString]) {
     let folder = std::env::current_dir().unwrap_or_default();
-    eprintln!("snag: running {} in {}", printable(&shown(command)), printable(&folder.to_string_lossy()));
+    say::line(&format!("snag: running {} in {}", printable(&shown(command)), printable(&folder.to_string_lossy())));
 }
 
 /// A command as one would type it.
