@@ -86,7 +86,8 @@ mod tests {
         if std::env::var_os(IS_PROGRAM).is_some() {
             end_the_program();
             interrupt::doing(interrupt::Doing::Program);
-            let running = Command::new("sleep").arg("600").spawn().expect("it runs");
+            let mut sleep = Command::new("sleep");
+            let running = sleep.arg("600").stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
             println!("runs {}", running.id());
             panic!("while a program runs");
         }
@@ -102,7 +103,6 @@ mod tests {
                 .expect("it runs");
             let status = status_of(&mut child, "with a program");
             let mut said = String::new();
-            // What runs on would have it open.
             child.stdout.take().expect("a pipe").read_to_string(&mut said).expect("text");
             assert_eq!(status.code(), Some(2), "{said}");
             let id = said.lines().find_map(|line| line.split("runs ").nth(1)).expect("it says so");
