@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 /// The first signal, and when it came.
 static ASKED: OnceLock<(Signal, Instant)> = OnceLock::new();
+/// What follows from the first signal is arranged.
+static NOTED: AtomicBool = AtomicBool::new(false);
 /// What is being done is to stop.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// What is being done, see [`Doing`].
@@ -39,6 +41,8 @@ const AT_LEAST: Duration = Duration::from_millis(300);
 const PARTS: u32 = 4;
 /// Two signals of one sender this close are one: `timeout` sends its own to us, and to the group that we are in.
 const AT_ONCE: Duration = Duration::from_millis(50);
+/// A signal that has come is noted by then, unless something is badly wrong.
+const TO_NOTE: Duration = Duration::from_millis(500);
 
 /// What comes of an interrupt.
 #[derive(Clone, Copy)]
@@ -96,6 +100,7 @@ fn handle(signal: Signal) {
         pass_on();
         later(Instant::now() + GRACE, end_programs);
     }
+    NOTED.store(true, Ordering::SeqCst);
     let then = match CONSEQUENCE.load(Ordering::SeqCst) {
         n if n == Then::Report as usize => "; reporting what was found so far",
         n if n == Then::WriteNothing as usize => "; nothing is written",
@@ -187,8 +192,12 @@ pub fn program_started() {
     }
 }
 
-/// Whether the user wants us to end: nothing new is begun.
+/// Whether the user wants us to end: nothing new is begun. If a signal has just come, this waits for what follows from it.
 pub fn asked() -> bool {
+    let came = Instant::now();
+    while signals::has_come() && !NOTED.load(Ordering::SeqCst) && came.elapsed() < TO_NOTE {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     ASKED.get().is_some()
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// A signal that asks a program to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +24,14 @@ const NOTE: usize = 6;
 static PIPE: AtomicI32 = AtomicI32::new(-1);
 /// The process that reads there. A child has the same handler until it becomes another program.
 static OWNER: AtomicI32 = AtomicI32::new(0);
+
+/// A signal has come, even if nobody has taken it yet.
+static CAME: AtomicBool = AtomicBool::new(false);
+
+/// Whether a signal has come that asks us to end.
+pub fn has_come() -> bool {
+    CAME.load(Ordering::SeqCst)
+}
 
 /// From now on `each` is called, in a thread of its own, for each signal that asks us to end.
 pub fn receive(mut each: impl FnMut(Signal) + Send + 'static) -> Result<(), String> {
@@ -66,6 +74,7 @@ extern "C" fn note(signal: libc::c_int, about: *mut libc::siginfo_t, _: *mut lib
     unsafe {
         let errno = *libc::__errno_location();
         if libc::getpid() == OWNER.load(Ordering::SeqCst) {
+            CAME.store(true, Ordering::SeqCst);
             let to_group = (*about).si_code == libc::SI_KERNEL;
             let [a, b, c, d] = if to_group { 0 } else { (*about).si_pid() }.to_ne_bytes();
             let noted: [u8; NOTE] = [signal as u8, to_group as u8, a, b, c, d];
