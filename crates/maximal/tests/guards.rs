@@ -18,7 +18,7 @@ fn pairs(text: &str, level: Level) -> usize {
     let cells = Cells::of(&trace);
     let index = Index::new(&trace, &cells, level);
     let pairs = Pairs::of(&index, None);
-    pairs.tasks.iter().map(|task| pairs.of_task(task).count()).sum()
+    pairs.tasks.iter().map(|task| pairs.of_task(task, &|| false).count()).sum()
 }
 
 /// The pairs that are left to ask about.
@@ -28,7 +28,7 @@ fn asked(trace: &Trace, level: Level) -> Vec<(EventId, EventId)> {
     let index = Index::new(lowered.trace(), lowered.cells(), level);
     let pairs = Pairs::of(&index, None);
     let originals = |(a, b)| Some((lowered.original(a)?, lowered.original(b)?));
-    pairs.tasks.iter().flat_map(|task| pairs.of_task(task)).filter_map(originals).collect()
+    pairs.tasks.iter().flat_map(|task| pairs.of_task(task, &|| false)).filter_map(originals).collect()
 }
 
 #[test]

@@ -16,6 +16,9 @@ const TO_LOOK: Duration = Duration::from_millis(100);
 const TO_REPORT: Duration = Duration::from_millis(850);
 const TO_REPORT_INTERRUPTED: Duration = Duration::from_millis(1700);
 
+/// A report goes through the witnesses of a trace, which may be as long as the trace.
+const TO_REPORT_AN_EVENT: Duration = Duration::from_nanos(30);
+
 /// The time for one trace.
 pub struct Time {
     started: Instant,
@@ -33,9 +36,11 @@ impl Time {
         self.budget.and_then(|budget| self.started.checked_add((budget / 2).max(TO_READ)))
     }
 
-    /// What is left of the budget.
-    pub fn left(&self) -> Option<Duration> {
-        self.budget.map(|budget| budget.saturating_sub(self.started.elapsed()).max(TO_LOOK.min(budget)))
+    /// What is left of the budget to analyse a trace of so many events; reports on a long one take their time, too.
+    pub fn left(&self, events: usize) -> Option<Duration> {
+        let budget = self.budget?;
+        let to_report = TO_REPORT_AN_EVENT.saturating_mul(u32::try_from(events).unwrap_or(u32::MAX)).min(budget / 8);
+        Some(budget.saturating_sub(self.started.elapsed() + to_report).max(TO_LOOK.min(budget)))
     }
 
     /// Whether what was reported must do.
