@@ -207,3 +207,35 @@ fn no_race_is_lost_to_a_guard() {
         Ok(())
     });
 }
+
+/// Threads that live one after the other, and two at once; all write the same variable.
+fn crowd(threads: usize) -> Trace {
+    let mut text = String::new();
+    for thread in 0..threads {
+        text += &format!("M|fork(T{thread})|a\nT{thread}|w(x)|b\nM|join(T{thread})|c\n");
+    }
+    text += "M|fork(A)|a\nM|fork(B)|a\nA|w(x)|b\nB|w(x)|b\n";
+    trace(&text)
+}
+
+#[test]
+fn where_very_many_threads_are_ordered_the_search_for_a_pair_can_be_stopped() {
+    let trace = crowd(100);
+    let cells = Cells::of(&trace);
+    let index = Index::new(&trace, &cells, Level::Writer);
+    let pairs = Pairs::of(&index, None);
+    let task = pairs.tasks.first().expect("two threads are not ordered");
+    let asked = std::cell::Cell::new(0);
+    let first = |most: usize| {
+        asked.set(0);
+        let stop = || {
+            asked.set(asked.get() + 1);
+            asked.get() > most
+        };
+        pairs.of_task(task, &stop).next()
+    };
+    assert!(first(usize::MAX).is_some());
+    let whole = asked.get();
+    assert!(whole > 1000, "asked {whole} times");
+    assert_eq!((first(10), asked.get()), (None, 11));
+}

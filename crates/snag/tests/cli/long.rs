@@ -78,3 +78,16 @@ fn within_a_budget_what_shb_finds_in_a_trace_that_is_not_kept_whole_is_not_lost(
         assert!(ran.stdout.contains("stopped early"), "{budget}: {}", ran.stdout);
     }
 }
+
+#[test]
+fn engines_take_no_more_memory_than_the_user_allows() {
+    let folder = Folder::new("allowed");
+    let trace = folder.path("trace.snag");
+    snag(&["generate", "--events", "400000", "-o", &trace]).expect(0);
+    let check = |more: &[&str]| snag(&[&["check", "--budget", "2", &trace][..], more].concat()).expect(1);
+    let lacking = "for lack of memory only shb looks for races";
+    let ran = check(&["--memory", "64M"]);
+    assert!(ran.stderr.contains(lacking) && ran.stdout.contains("found by shb"), "{}", ran.stderr);
+    let ran = check(&["--memory", "2G", "--max-races", "1"]);
+    assert!(!ran.stderr.contains(lacking), "{}", ran.stderr);
+}
