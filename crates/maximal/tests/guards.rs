@@ -208,14 +208,19 @@ fn no_race_is_lost_to_a_guard() {
     });
 }
 
-/// Threads that live one after the other, and two at once; all write the same variable.
+/// Threads that all live at once and write the same variable one after the other, and one that does so at any time.
 fn crowd(threads: usize) -> Trace {
     let mut text = String::new();
-    for thread in 0..threads {
-        text += &format!("M|fork(T{thread})|a\nT{thread}|w(x)|b\nM|join(T{thread})|c\n");
+    for thread in 0..=threads {
+        text += &format!("M|fork(T{thread})|a\nT{thread}|w(own{thread})|b\n");
     }
-    text += "M|fork(A)|a\nM|fork(B)|a\nA|w(x)|b\nB|w(x)|b\n";
-    trace(&text)
+    for thread in 0..threads {
+        if let Some(before) = thread.checked_sub(1) {
+            text += &format!("T{thread}|join(T{before})|c\n");
+        }
+        text += &format!("T{thread}|w(x)|d\n");
+    }
+    trace(&format!("{text}T{threads}|w(x)|d\n"))
 }
 
 #[test]
@@ -224,7 +229,7 @@ fn where_very_many_threads_are_ordered_the_search_for_a_pair_can_be_stopped() {
     let cells = Cells::of(&trace);
     let index = Index::new(&trace, &cells, Level::Writer);
     let pairs = Pairs::of(&index, None);
-    let task = pairs.tasks.first().expect("two threads are not ordered");
+    let task = pairs.tasks.first().expect("one thread is not ordered");
     let asked = std::cell::Cell::new(0);
     let first = |most: usize| {
         asked.set(0);
