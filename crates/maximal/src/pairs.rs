@@ -14,10 +14,14 @@ use snag_schedule::Level;
 use snag_trace::{EventId, LocId, Op};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 
 /// In a cell with more groups than this the pairs of groups are not listed: that would take the square.
 const CROWD: usize = if cfg!(debug_assertions) { 6 } else { 512 };
+
+/// After so many accesses at the latest somebody is asked whether to go on.
+const STRIDE: usize = 64;
 
 /// What an access does, as far as conflicts go.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -131,14 +135,22 @@ impl<'i, 't> Pairs<'i, 't> {
     }
 
     /// The pairs of a task that are not ordered, nearest first: of every access the nearest one, then of every access the
-    /// second nearest, and so on.
-    pub fn of_task<'p>(&'p self, task: &'p Task) -> impl Iterator<Item = (EventId, EventId)> + 'p {
+    /// second nearest, and so on. It ends early once `stop` says so: where very many groups are ordered, there may be no pair for a
+    /// long time.
+    pub fn of_task<'p>(
+        &'p self,
+        task: &'p Task,
+        stop: &'p dyn Fn() -> bool,
+    ) -> impl Iterator<Item = (EventId, EventId)> + 'p {
         let mut walks: Vec<Walk> = Vec::new();
         let mut next_groups = task.groups.iter();
         let mut crowds = task.classes.iter().flat_map(|&(a, b)| self.crowded(a, b));
         let mut at = 0;
         std::iter::from_fn(move || {
             loop {
+                if (at == walks.len() || at % STRIDE == 0) && stop() {
+                    return None;
+                }
                 // The walks of a pair of groups are made when the first round comes to it.
                 if at == walks.len() {
                     match next_groups.next() {
@@ -323,6 +335,25 @@ fn earliest(groups: &[Group], a: &[u32], b: &[u32]) -> Option<EventId> {
     pairs.filter(|(one, other)| one.1 != other.1).map(|(one, other)| one.0.max(other.0)).min()
 }
 
+/// Mixes a number; nobody chooses these numbers.
+#[derive(Default)]
+struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(byte as u64));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ mixed >> 32;
+    }
+}
+
 /// The groups, sorted by cell.
 fn groups(index: &Index, guards: &Guards) -> Vec<Group> {
     let (trace, threads) = (index.trace, &index.threads);
@@ -333,21 +364,26 @@ fn groups(index: &Index, guards: &Guards) -> Vec<Group> {
         ops.filter(|(_, op)| op.touches_memory())
     };
     let contended = contended(index, touches());
-    let mut numbers: HashMap<(usize, usize, Kind, LocId, HeldId, GuardId), usize> = HashMap::new();
+    // A range may have very many cells, so what its groups have in common gets a number first.
+    let mut alike: HashMap<(usize, Kind, LocId, HeldId, GuardId), u32> = HashMap::new();
+    let mut numbers: HashMap<u64, usize, BuildHasherDefault<NumberHasher>> = HashMap::default();
     let mut groups: Vec<Group> = Vec::new();
     for (event, op) in touches() {
         let (thread, kind) = (threads.thread(event), Kind::of(op));
         let location = trace.events.location(event.index());
-        for cell in index.memory.cells_of(event) {
-            if !contended[cell] {
-                continue;
-            }
-            let held = match index.changes_locks_on_side(event) {
-                true => HeldId(0),
-                false => index.sections.held_id(thread, threads.position(event)),
-            };
-            let guarded = guards.held(thread, threads.position(event));
-            let group = *numbers.entry((cell, thread, kind, location, held, guarded)).or_insert_with(|| {
+        let mut cells = index.memory.cells_of(event).filter(|&cell| contended[cell]).peekable();
+        if cells.peek().is_none() {
+            continue;
+        }
+        let held = match index.changes_locks_on_side(event) {
+            true => HeldId(0),
+            false => index.sections.held_id(thread, threads.position(event)),
+        };
+        let guarded = guards.held(thread, threads.position(event));
+        let next = alike.len() as u32;
+        let alike = *alike.entry((thread, kind, location, held, guarded)).or_insert(next);
+        for cell in cells {
+            let group = *numbers.entry((cell as u64) << 32 | alike as u64).or_insert_with(|| {
                 groups.push(Group { cell, thread, kind, location, held, guarded, events: Vec::new() });
                 groups.len() - 1
             });

@@ -18,7 +18,7 @@ fn pairs(text: &str, level: Level) -> usize {
     let cells = Cells::of(&trace);
     let index = Index::new(&trace, &cells, level);
     let pairs = Pairs::of(&index, None);
-    pairs.tasks.iter().map(|task| pairs.of_task(task).count()).sum()
+    pairs.tasks.iter().map(|task| pairs.of_task(task, &|| false).count()).sum()
 }
 
 /// The pairs that are left to ask about.
@@ -28,7 +28,7 @@ fn asked(trace: &Trace, level: Level) -> Vec<(EventId, EventId)> {
     let index = Index::new(lowered.trace(), lowered.cells(), level);
     let pairs = Pairs::of(&index, None);
     let originals = |(a, b)| Some((lowered.original(a)?, lowered.original(b)?));
-    pairs.tasks.iter().flat_map(|task| pairs.of_task(task)).filter_map(originals).collect()
+    pairs.tasks.iter().flat_map(|task| pairs.of_task(task, &|| false)).filter_map(originals).collect()
 }
 
 #[test]
@@ -206,4 +206,41 @@ fn no_race_is_lost_to_a_guard() {
         }
         Ok(())
     });
+}
+
+/// Threads that all live at once and write the same variable one after the other, and one that does so at any time.
+fn crowd(threads: usize) -> Trace {
+    let mut text = String::new();
+    for thread in 0..=threads {
+        text += &format!("M|fork(T{thread})|a\nT{thread}|w(own{thread})|b\n");
+    }
+    for thread in 0..threads {
+        if let Some(before) = thread.checked_sub(1) {
+            text += &format!("T{thread}|join(T{before})|c\n");
+        }
+        text += &format!("T{thread}|w(x)|d\n");
+    }
+    trace(&format!("{text}T{threads}|w(x)|d\n"))
+}
+
+#[test]
+fn where_very_many_threads_are_ordered_the_search_for_a_pair_can_be_stopped() {
+    let trace = crowd(100);
+    let cells = Cells::of(&trace);
+    let index = Index::new(&trace, &cells, Level::Writer);
+    let pairs = Pairs::of(&index, None);
+    let task = pairs.tasks.first().expect("one thread is not ordered");
+    let asked = std::cell::Cell::new(0);
+    let first = |most: usize| {
+        asked.set(0);
+        let stop = || {
+            asked.set(asked.get() + 1);
+            asked.get() > most
+        };
+        pairs.of_task(task, &stop).next()
+    };
+    assert!(first(usize::MAX).is_some());
+    let whole = asked.get();
+    assert!(whole > 1000, "asked {whole} times");
+    assert_eq!((first(10), asked.get()), (None, 11));
 }

@@ -68,7 +68,7 @@ fn pairs_contain_the_races(trace: &Trace) -> Result<(), String> {
         let index = Index::new(lowered.trace(), lowered.cells(), level);
         let pairs = Pairs::of(&index, None);
         let mut produced = BTreeSet::new();
-        for (a, b) in pairs.tasks.iter().flat_map(|task| pairs.of_task(task)) {
+        for (a, b) in pairs.tasks.iter().flat_map(|task| pairs.of_task(task, &|| false)) {
             let (Some(a), Some(b)) = (lowered.original(a), lowered.original(b)) else { continue };
             let pair = (a, b);
             if !produced.insert(pair) || !all.contains(&pair) {

@@ -6,19 +6,19 @@
 //! at most a candidate.
 
 use crate::analysis::{Analysis, Candidate, Engine, EngineReport, NOT_CHECKED, Options, Progress, Race, Subject};
-use crate::condense::{Whole, condensed, run_condensed};
+use crate::condense::{Restoring, Whole, condensed, run_condensed};
 use crate::held::held_locks;
 use crate::memory::{Minded, OUT_OF_MEMORY, for_want_of_memory, least_need, peak_memory};
-use crate::so_far::SoFar;
-use crate::time::Time;
-use crate::watch::on_all_cores;
+use crate::so_far::{Ignoring, Publish, SoFar};
+use crate::time::{GRACE, Time};
+use crate::watch::{Watch, on_all_cores};
 use snag_orders::{Found, Limits, LocationPair, Order, Variant, Warnings};
 use snag_schedule::{Checker, Level, Schedule, Series};
 use snag_trace::condense::Condensed;
 use snag_trace::{Cells, EventId, Op, Trace};
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// What is said of findings beyond `--max-races`.
@@ -31,12 +31,12 @@ pub fn analyse(trace: &Trace, options: &Options, progress: &dyn Progress) -> Ana
     so_far.take(&options.engines)
 }
 
-/// The same, with what each engine has found in `so_far` as soon as it is done.
+/// The same, with what each engine has found in `so_far` as soon as it is done, or does not end in time.
 pub fn analyse_into(trace: &Trace, options: &Options, progress: &dyn Progress, so_far: &SoFar) {
     let memory = Minded::new(progress, options.memory);
     let time = Time::minding(&memory, options.budget.map(|budget| Instant::now() + budget));
     if !options.ignore_missing || !trace.events.ops().contains(&Op::MethodBegin) {
-        return run(trace, options, &time, &|part| so_far.add(part));
+        return run(trace, options, &time, so_far);
     }
     let part = |about_missing: bool| {
         let engines = options.engines.iter().copied().filter(|engine| engine.is_about_missing() == about_missing);
@@ -44,20 +44,20 @@ pub fn analyse_into(trace: &Trace, options: &Options, progress: &dyn Progress, s
     };
     // To show what a relation reports, CP and WCP look at all their pairs, as in the papers.
     let others = Options { all: true, ..part(false) };
-    run(&trace.without_missing(), &others, &time, &|part| so_far.add_ignoring(part));
-    run(trace, &part(true), &time, &|part| so_far.add(part));
+    run(&trace.without_missing(), &others, &time, &Ignoring(so_far));
+    run(trace, &part(true), &time, so_far);
 }
 
 /// What takes one look at each event comes first: what it finds is safe before anything dear is prepared. The others look at
 /// the trace as it is, or at what is left of it if that is much less.
-fn run(trace: &Trace, options: &Options, time: &Time, publish: &dyn Fn(Analysis)) {
+fn run(trace: &Trace, options: &Options, time: &Time, publish: &dyn Publish) {
     let (quick, others): (Vec<Engine>, Vec<Engine>) =
         in_parts(&options.engines).into_iter().partition(|engine| engine.is_quick());
     let whole = Whole::new(trace);
     let mut done = Done::default();
     if !quick.is_empty() {
-        let mut work = Work::new(trace, whole.cells(), options, time, Done::default());
-        work.run(&quick, publish);
+        let mut work = Work::new(trace, whole.cells(), options, time, publish, Done::default());
+        work.run(&quick);
         done = work.done;
     }
     if others.is_empty() {
@@ -66,12 +66,11 @@ fn run(trace: &Trace, options: &Options, time: &Time, publish: &dyn Fn(Analysis)
     match condensed(trace, options, time) {
         Some(condensed) => {
             let done = done.in_condensed(&condensed);
-            run_condensed(&condensed, options, &others, time, done, &|mut part| {
-                whole.restore(&condensed, options, time, &mut part);
-                publish(part);
-            });
+            let whole = |_: &Analysis| Some(&whole);
+            let restoring = Restoring { condensed: &condensed, whole: &whole, options, time, publish };
+            run_condensed(&restoring, &Cells::of(&condensed.trace), &others, time, done);
         }
-        None => Work::new(trace, whole.cells(), options, time, done).run(&others, publish),
+        None => Work::new(trace, whole.cells(), options, time, publish, done).run(&others),
     }
 }
 
@@ -95,6 +94,7 @@ pub(crate) struct Work<'a> {
     pub progress: &'a dyn Progress,
     /// Made when the first proof is needed, and for which events.
     checker: Option<(EventId, Checker<'a>)>,
+    publish: &'a dyn Publish,
     /// What the current engine has found.
     pub analysis: Analysis,
     pub done: Done,
@@ -119,6 +119,7 @@ impl Done {
 }
 
 /// A pair on its way to become a finding.
+#[derive(Clone)]
 pub(crate) struct Claim {
     pub pair: LocationPair,
     /// A schedule to try, or why there is none.
@@ -129,18 +130,29 @@ impl Claim {
     /// Behind all events that matter: a schedule may go beyond the later event of its pair.
     fn end(&self) -> EventId {
         let last = EventId(self.pair.second.0 + 1);
-        let behind = |events: &[EventId]| events.iter().max().map_or(last, |event| EventId(event.0 + 1));
-        match &self.proposal {
-            Ok(Schedule::Prefixes(ends)) => ends.iter().copied().max().map_or(last, |end| last.max(end)),
-            Ok(Schedule::List(events)) => last.max(behind(events)),
-            Ok(Schedule::Continued { as_observed, then }) => last.max(*as_observed).max(behind(then)),
-            Err(_) => last,
-        }
+        self.proposal.as_ref().map_or(last, |schedule| last.max(end_of(schedule)))
+    }
+}
+
+/// Behind all events of a schedule.
+pub(crate) fn end_of(schedule: &Schedule) -> EventId {
+    let behind = |events: &[EventId]| events.iter().max().map_or(EventId(0), |event| EventId(event.0 + 1));
+    match schedule {
+        Schedule::Prefixes(ends) => ends.iter().copied().max().unwrap_or(EventId(0)),
+        Schedule::List(events) => behind(events),
+        Schedule::Continued { as_observed, then } => behind(then).max(*as_observed),
     }
 }
 
 impl<'a> Work<'a> {
-    pub fn new(trace: &'a Trace, cells: &'a Cells, options: &'a Options, time: &'a Time<'a>, done: Done) -> Work<'a> {
+    pub fn new(
+        trace: &'a Trace,
+        cells: &'a Cells,
+        options: &'a Options,
+        time: &'a Time<'a>,
+        publish: &'a dyn Publish,
+        done: Done,
+    ) -> Work<'a> {
         Work {
             trace,
             cells,
@@ -148,23 +160,46 @@ impl<'a> Work<'a> {
             time,
             progress: time.progress,
             checker: None,
+            publish,
             analysis: Analysis::default(),
             done,
         }
     }
 
     /// Runs engines one after the other and hands on what each has found.
-    pub fn run(&mut self, engines: &[Engine], publish: &dyn Fn(Analysis)) {
+    pub fn run(&mut self, engines: &[Engine]) {
         for &engine in engines {
             self.within_memory(engine);
-            let part = std::mem::take(&mut self.analysis);
-            self.done.engines.extend(part.engines.iter().map(|report| report.engine));
-            self.done.proved.extend(part.races.iter().map(|race| (race.engine, race.first, race.second)));
-            publish(part);
+            self.hand_on();
         }
     }
 
-    /// Runs an engine if there is the memory that it needs at the least; says of what it leaves open whether memory ran out.
+    /// Hands on what was found since this was last done; says of what is left open whether memory ran out.
+    fn hand_on(&mut self) {
+        let mut part = std::mem::take(&mut self.analysis);
+        if self.time.memory.is_some_and(Minded::was_short) {
+            part.left.iter_mut().for_each(|left| left.reason = for_want_of_memory(&left.reason));
+            part.candidates.iter_mut().for_each(|candidate| candidate.reason = for_want_of_memory(&candidate.reason));
+        }
+        self.done.engines.extend(part.engines.iter().map(|report| report.engine));
+        self.done.proved.extend(part.races.iter().map(|race| (race.engine, race.first, race.second)));
+        self.publish.done(part);
+    }
+
+    /// Hands on what an engine has found that may not be done in time. `add` adds what is not in the analysis yet.
+    pub fn hand_on_early(&self, engine: Engine, beyond: Option<Engine>, add: impl FnOnce(&mut Work<'a>)) {
+        if self.time.memory.is_some_and(|memory| !memory.has_room_for(1)) {
+            return;
+        }
+        let Work { trace, cells, options, time, publish, .. } = *self;
+        let mut early = Work::new(trace, cells, options, time, publish, Done::default());
+        early.analysis = self.analysis.clone();
+        add(&mut early);
+        early.analysis.engines.push(EngineReport::unfinished(engine, beyond));
+        publish.early(early.analysis);
+    }
+
+    /// Runs an engine if there is the memory that it needs at the least.
     fn within_memory(&mut self, engine: Engine) {
         let Some(memory) = self.time.memory else { return self.engine(engine) };
         if !memory.has_room_for(least_need(engine, self.trace, self.cells)) {
@@ -173,11 +208,6 @@ impl<'a> Work<'a> {
             return self.analysis.did_not_run(engine, beyond, self.trace.len(), OUT_OF_MEMORY);
         }
         self.engine(engine);
-        if memory.was_short() {
-            let Analysis { left, candidates, .. } = &mut self.analysis;
-            left.iter_mut().for_each(|left| left.reason = for_want_of_memory(&left.reason));
-            candidates.iter_mut().for_each(|candidate| candidate.reason = for_want_of_memory(&candidate.reason));
-        }
     }
 
     fn engine(&mut self, engine: Engine) {
@@ -248,6 +278,8 @@ impl<'a> Work<'a> {
             self.maximal(Engine::Mc, Some(Engine::Shb), &self.proved_by(&[Engine::Shb]));
         }
         if self.is_for_recipe() {
+            // What was found is not to depend on whether there is time for more.
+            self.hand_on();
             self.relaxed(Some(Engine::Mc), &self.proved_by(&[Engine::Shb, Engine::Mc]));
         }
     }
@@ -332,10 +364,8 @@ impl<'a> Work<'a> {
         let level = self.level_of(engine);
         let (trace, cells) = (self.trace, self.cells);
         let end = claims.iter().map(Claim::end).max().unwrap_or(EventId(0));
-        let checker = match &mut self.checker {
-            Some((known, checker)) if *known >= end => &*checker,
-            other => &other.insert((end, Checker::up_to(trace, cells, end))).1,
-        };
+        let made = self.checker.take().filter(|(known, _)| *known >= end);
+        let (known, checker) = made.unwrap_or_else(|| (end, Checker::up_to(trace, cells, end)));
         let (progress, time) = (self.progress, self.time);
         progress.phase(&format!("{}: proving", engine.name()), claims.len() as u64);
         let verdicts: Vec<Mutex<Option<Result<(), String>>>> = claims.iter().map(|_| Mutex::new(None)).collect();
@@ -353,9 +383,21 @@ impl<'a> Work<'a> {
                 progress.advance(done.fetch_add(1, Ordering::Relaxed) as u64 + 1);
             }
         };
-        on_all_cores(self.options.jobs, claims.len(), worker);
+        let rescue = || {
+            let accepted = |index: usize| matches!(*verdicts[index].lock().expect("no judge panics"), Some(Ok(())));
+            let (proved, open): (Vec<usize>, Vec<usize>) = (0..claims.len()).partition(|&index| accepted(index));
+            self.hand_on_early(engine, None, |early| {
+                let proved: Vec<Claim> = proved.iter().map(|&index| claims[index].clone()).collect();
+                let verdicts = proved.iter().map(|_| Some(Ok(()))).collect();
+                early.file(engine, level, proved, verdicts);
+                early.analysis.leave(engine, Subject::LocationPair, NOT_CHECKED, open.len());
+            });
+        };
+        let watch = Watch { stop: &AtomicBool::new(false), done: &done, grace: GRACE, rescue: Some(&rescue) };
+        self.watched(&watch, || on_all_cores(self.options.jobs, claims.len(), worker));
         let verdicts: Vec<_> = verdicts.into_iter().map(|v| v.into_inner().expect("no judge panics")).collect();
         let complete = verdicts.iter().all(Option::is_some);
+        self.checker = Some((known, checker));
         self.file(engine, level, claims, verdicts);
         complete
     }

@@ -277,6 +277,24 @@ pub struct EngineReport {
     pub searches: Option<Searches>,
 }
 
+impl EngineReport {
+    /// Of an engine that was not done, or not begun.
+    pub(crate) fn unfinished(engine: Engine, beyond: Option<Engine>) -> EngineReport {
+        EngineReport {
+            engine,
+            beyond,
+            seconds: 0.0,
+            events_per_second: 0.0,
+            peak_memory_bytes: peak_memory(),
+            warnings: 0,
+            location_pairs: 0,
+            complete: false,
+            reduction: None,
+            searches: None,
+        }
+    }
+}
+
 /// What the searches of lock histories did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Searches {
@@ -412,18 +430,7 @@ impl Analysis {
     /// Notes that an engine did not run at all, on a trace of so many events, and why.
     pub fn did_not_run(&mut self, engine: Engine, beyond: Option<Engine>, events: usize, reason: &str) {
         self.leave(engine, Subject::Event, reason, events);
-        self.engines.push(EngineReport {
-            engine,
-            beyond,
-            seconds: 0.0,
-            events_per_second: 0.0,
-            peak_memory_bytes: peak_memory(),
-            warnings: 0,
-            location_pairs: 0,
-            complete: false,
-            reduction: None,
-            searches: None,
-        });
+        self.engines.push(EngineReport::unfinished(engine, beyond));
     }
 
     /// Whether what an engine found was found, and checked, as if no method were missing.
@@ -432,15 +439,42 @@ impl Analysis {
     }
 
     /// The same if there was no time to prove anything with the whole trace in view: what was found is counted.
-    pub fn none_proved(mut self) -> Analysis {
-        let races: Vec<Engine> = self.races.drain(..).map(|race| race.engine).collect();
-        let deadlocks: Vec<Engine> = self.deadlocks.drain(..).map(|deadlock| deadlock.engine).collect();
-        self.candidates.clear();
-        races.iter().for_each(|&engine| self.leave(engine, Subject::LocationPair, NOT_CHECKED, 1));
-        deadlocks.iter().for_each(|&engine| self.leave(engine, Subject::Cycle, NOT_CHECKED, 1));
-        let open = |engine: Engine| races.contains(&engine) || deadlocks.contains(&engine);
-        self.engines.iter_mut().for_each(|report| report.complete &= !open(report.engine));
-        self
+    pub(crate) fn none_proved(&self) -> Analysis {
+        let Analysis { engines, left, ignoring_missing, .. } = self;
+        let (engines, left, ignoring_missing) = (engines.clone(), left.clone(), ignoring_missing.clone());
+        let mut counted = Analysis { engines, left, ignoring_missing, ..Analysis::default() };
+        counted.count_candidates(&self.candidates);
+        let races = self.races.iter().map(|race| (race.engine, Subject::LocationPair));
+        let deadlocks = self.deadlocks.iter().map(|deadlock| (deadlock.engine, Subject::Cycle));
+        for (engine, what) in races.chain(deadlocks) {
+            counted.leave(engine, what, NOT_CHECKED, 1);
+            counted
+                .engines
+                .iter_mut()
+                .filter(|report| report.engine == engine)
+                .for_each(|report| report.complete = false);
+        }
+        counted
+    }
+
+    /// Notes that candidates were left open, if nobody has: those that nobody had the time for are counted when that is seen.
+    pub(crate) fn count_candidates(&mut self, candidates: &[Candidate]) {
+        let counted: Vec<(Engine, String)> = self
+            .left
+            .iter()
+            .filter(|left| left.what == Subject::LocationPair)
+            .map(|left| (left.engine, left.reason.clone()))
+            .collect();
+        for Candidate { engine, reason, .. } in candidates {
+            let known = counted.iter().any(|(other, why)| (other, why) == (engine, reason));
+            if !known {
+                self.leave(*engine, Subject::LocationPair, reason, 1);
+            }
+            self.engines
+                .iter_mut()
+                .filter(|report| report.engine == *engine)
+                .for_each(|report| report.complete = false);
+        }
     }
 
     /// What another part of the analysis has found.
@@ -453,10 +487,10 @@ impl Analysis {
         self.left.append(&mut other.left);
     }
 
-    /// What an analysis of the same trace as if no method were missing has found.
-    pub(crate) fn add_ignoring(&mut self, other: Analysis) {
-        self.ignoring_missing.extend(other.engines.iter().map(|report| report.engine));
-        self.add(other);
+    /// The same if the engines looked at the trace as if no method were missing.
+    pub(crate) fn ignoring(mut self) -> Analysis {
+        self.ignoring_missing.extend(self.engines.iter().map(|report| report.engine));
+        self
     }
 
     /// Engines in the order in which they were asked for, whatever the order in which they ran.
@@ -467,5 +501,32 @@ impl Analysis {
         self.races.sort_by_key(|race| place(race.engine));
         self.deadlocks.sort_by_key(|deadlock| place(deadlock.engine));
         self.candidates.sort_by_key(|candidate| place(candidate.engine));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn candidates_that_are_not_proved_in_time_are_counted_once() {
+        let candidate = |reason: &str| Candidate {
+            engine: Engine::Shb,
+            first: EventId(0),
+            second: EventId(1),
+            locks_first: Vec::new(),
+            locks_second: Vec::new(),
+            count: 1,
+            reason: reason.to_owned(),
+        };
+        let mut analysis = Analysis::default();
+        analysis.engines.push(EngineReport { complete: true, ..EngineReport::unfinished(Engine::Shb, None) });
+        analysis.candidates = vec![candidate("refused"), candidate("refused"), candidate(NOT_CHECKED)];
+        // What there was no time for was counted when that was seen.
+        analysis.leave(Engine::Shb, Subject::LocationPair, NOT_CHECKED, 1);
+        let counted = analysis.none_proved();
+        let left: Vec<(&str, u64)> = counted.left.iter().map(|left| (left.reason.as_str(), left.count)).collect();
+        assert_eq!(left, [(NOT_CHECKED, 1), ("refused", 2)]);
+        assert!(counted.candidates.is_empty() && !counted.engines[0].complete);
     }
 }

@@ -8,6 +8,7 @@ mod analyse;
 mod analysis;
 mod causal;
 mod condense;
+mod control_groups;
 mod held;
 mod history;
 mod maximal;
@@ -24,9 +25,9 @@ pub use analysis::{
     Analysis, Candidate, Deadlock, Engine, EngineReport, Left, Options, Progress, Quiet, Race, Reduction, Searches,
     Subject,
 };
-pub use condense::{analyse_condensed_into, can_condense, restore};
+pub use condense::{Again, analyse_condensed_into, can_condense};
 pub use held::held_locks;
-pub use memory::peak_memory;
+pub use memory::{free_memory, peak_memory};
 pub use recipe::is_symbolic;
 pub use snag_maximal::Backend;
 pub use so_far::SoFar;

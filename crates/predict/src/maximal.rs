@@ -6,15 +6,16 @@
 use crate::analyse::{Claim, TOO_MANY, Work};
 use crate::analysis::{Deadlock, Engine, EngineReport, Subject};
 use crate::memory::peak_memory;
-use crate::watch::on_all_cores;
+use crate::watch::{Watch, on_all_cores};
 use snag_maximal::{Answer, Cycles, Index, Limits, Lowered, Missing, Pairs, Queries, Stage, Undecided, Windows};
 use snag_orders::{Found, LocationPair};
 use snag_schedule::{Checker, Level, Schedule};
 use snag_trace::{EventId, LocId, LockId, Op, Trace};
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// In `auto` and within a budget, after so many pairs of events at the same two locations that only a search could refute, the others
 /// are not asked about: where threads keep out of each other's way by means of their own, all are refuted, there may be
@@ -36,7 +37,7 @@ pub(crate) const NOT_DECIDED: &str = "not decided in time";
 const TOO_HARD: &str = "given up after long searches (--engine mc without a budget goes on)";
 
 /// What was found, and what could not be decided.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Answers {
     races: Vec<(EventId, EventId, Schedule)>,
     deadlocks: Vec<(Vec<EventId>, Schedule)>,
@@ -91,28 +92,11 @@ impl Work<'_> {
         let cycles = Cycles::of(&index);
         let set_up = started.elapsed();
         let checker = Checker::new(self.trace, self.cells);
-        let answers = self.ask(engine, level, &lowered, &index, &pairs, &cycles, &checker, proved);
-        let Answers { races, deadlocks, undecided, left, complete } = answers;
-        for (what, reason, count) in left {
-            self.analysis.leave(engine, what, &reason, count);
-        }
-        let seconds: HashSet<EventId> = races.iter().map(|race| race.1).collect();
-        let mut claims = Vec::new();
-        let mut verdicts = Vec::new();
-        for (first, second, schedule) in races {
-            claims.push(Claim { pair: LocationPair { first, second, count: 1 }, proposal: Ok(schedule) });
-            verdicts.push(Some(Ok(())));
-        }
-        let keys: HashSet<_> = claims.iter().map(|claim| Found::key(self.trace, &claim.pair)).collect();
-        for (first, second, reason) in undecided {
-            self.analysis.leave(engine, Subject::LocationPair, &reason, 1);
-            claims.push(Claim { pair: LocationPair { first, second, count: 1 }, proposal: Err(reason.clone()) });
-            verdicts.push(Some(Err(reason)));
-        }
-        self.file(engine, level, claims, verdicts);
-        for (pending, witness) in deadlocks {
-            self.analysis.deadlocks.push(Deadlock { engine, level, pending, witness });
-        }
+        let answers = self.ask(engine, beyond, level, &lowered, &index, &pairs, &cycles, &checker, proved);
+        let complete = answers.complete;
+        let seconds: HashSet<EventId> = answers.races.iter().map(|race| race.1).collect();
+        let keys: HashSet<_> = answers.races.iter().map(|race| key(self.trace, race.0, race.1, false)).collect();
+        self.file_answers(engine, level, answers);
         self.analysis.engines.push(EngineReport {
             engine,
             beyond,
@@ -127,6 +111,28 @@ impl Work<'_> {
         });
     }
 
+    fn file_answers(&mut self, engine: Engine, level: Level, answers: Answers) {
+        let Answers { races, deadlocks, undecided, left, .. } = answers;
+        for (what, reason, count) in left {
+            self.analysis.leave(engine, what, &reason, count);
+        }
+        let mut claims = Vec::new();
+        let mut verdicts = Vec::new();
+        for (first, second, schedule) in races {
+            claims.push(Claim { pair: LocationPair { first, second, count: 1 }, proposal: Ok(schedule) });
+            verdicts.push(Some(Ok(())));
+        }
+        for (first, second, reason) in undecided {
+            self.analysis.leave(engine, Subject::LocationPair, &reason, 1);
+            claims.push(Claim { pair: LocationPair { first, second, count: 1 }, proposal: Err(reason.clone()) });
+            verdicts.push(Some(Err(reason)));
+        }
+        self.file(engine, level, claims, verdicts);
+        for (pending, witness) in deadlocks {
+            self.analysis.deadlocks.push(Deadlock { engine, level, pending, witness });
+        }
+    }
+
     /// There was no time left for this engine.
     pub(crate) fn not_begun(&mut self, engine: Engine, beyond: Option<Engine>) {
         self.analysis.did_not_run(engine, beyond, self.trace.len(), "not looked at in time");
@@ -136,6 +142,7 @@ impl Work<'_> {
     fn ask(
         &self,
         engine: Engine,
+        beyond: Option<Engine>,
         level: Level,
         lowered: &Lowered,
         index: &Index,
@@ -183,7 +190,16 @@ impl Work<'_> {
                 done.fetch_add(1, Ordering::Relaxed);
             }
         };
-        self.watched(&stop, &done, || on_all_cores(self.options.jobs, tasks, worker));
+        let rescue = || {
+            let answers = work.answers.lock().expect("no worker panics").clone();
+            let open = tasks.saturating_sub(done.load(Ordering::Relaxed));
+            self.hand_on_early(engine, beyond, |early| {
+                early.file_answers(engine, level, answers);
+                early.analysis.leave(engine, Subject::LocationPair, NOT_ASKED, open);
+            });
+        };
+        let watch = Watch { stop: &stop, done: &done, grace: Duration::ZERO, rescue: Some(&rescue) };
+        self.watched(&watch, || on_all_cores(self.options.jobs, tasks, worker));
         work.answers.into_inner().expect("no worker panics")
     }
 }
@@ -285,7 +301,12 @@ impl Asking<'_, '_, '_> {
         let every = self.all_pairs || task.is_about_events();
         let mut first_open = None;
         let (mut refuted, mut patience) = (0, self.patience());
-        for asked in self.pairs.of_task(task) {
+        let stopped = Cell::new(false);
+        let stop = || {
+            stopped.set(self.is_over());
+            stopped.get()
+        };
+        for asked in self.pairs.of_task(task, &stop) {
             // What code that was not observed may do is no finding.
             let (Some(first), Some(second)) = (self.lowered.original(asked.0), self.lowered.original(asked.1)) else {
                 continue;
@@ -343,6 +364,9 @@ impl Asking<'_, '_, '_> {
                     first_open.get_or_insert((first, second, format!("not decided: {why:?}")));
                 }
             }
+        }
+        if stopped.get() && first_open.is_none() {
+            self.leave(Subject::LocationPair, NOT_ASKED, 1);
         }
         if let Some(open) = first_open {
             self.file(|answers| {

@@ -5,6 +5,7 @@
 //! and one that comes near the limit on its way is told to stop as if the user had asked for it.
 
 use crate::analysis::{Engine, Progress};
+use crate::control_groups;
 use snag_trace::{Cells, Trace};
 use std::fs::read_to_string;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -59,15 +60,12 @@ struct Limit {
 }
 
 impl Limit {
-    /// What the system lets this process have.
-    fn of_system(now: Size) -> Limit {
+    /// What the system lets this process have, and no more than `most` bytes of memory.
+    fn new(now: Size, most: Option<u64>) -> Limit {
         let limits = read_to_string("/proc/self/limits").unwrap_or_default();
         let available = read_to_string("/proc/meminfo").ok().and_then(|text| kilobytes(&text, "MemAvailable:"));
-        let memory = [
-            resource(&limits, "Max data size"),
-            control_group(),
-            available.map(|available| now.memory.saturating_add(available)),
-        ];
+        let more = |free: u64| now.memory.saturating_add(free);
+        let memory = [most, resource(&limits, "Max data size"), control_groups::free().map(more), available.map(more)];
         Limit {
             addresses: resource(&limits, "Max address space").unwrap_or(u64::MAX),
             memory: memory.into_iter().flatten().min().unwrap_or(u64::MAX),
@@ -89,16 +87,10 @@ fn resource(limits: &str, name: &str) -> Option<u64> {
     limits.lines().find_map(|line| line.strip_prefix(name))?.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// The memory that the control group of this process may take, if that is limited.
-fn control_group() -> Option<u64> {
-    let groups = read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let unified = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
-    let places = [
-        format!("/sys/fs/cgroup/{unified}/memory.max"),
-        "/sys/fs/cgroup/memory.max".to_owned(),
-        "/sys/fs/cgroup/memory/memory.limit_in_bytes".to_owned(),
-    ];
-    places.iter().filter_map(|place| read_to_string(place).ok()?.trim().parse().ok()).min()
+/// How many bytes more this process may take if it may take no more than `most` in all; `None` if nothing limits it.
+pub fn free_memory(most: Option<u64>) -> Option<u64> {
+    let now = Size::now().unwrap_or(Size { addresses: 0, memory: 0 });
+    Some(Limit::new(now, most).left(now)).filter(|&left| left < u64::MAX)
 }
 
 /// Progress of which nobody need know that it also minds the memory: who asks whether to stop is told so when it runs out.
@@ -117,11 +109,9 @@ impl<'a> Minded<'a> {
     /// Minds that the process takes no more than `most` bytes, or what the system lets it have if that is less.
     pub fn new(inner: &'a dyn Progress, most: Option<u64>) -> Minded<'a> {
         let now = Size::now().unwrap_or(Size { addresses: 0, memory: 0 });
-        let system = Limit::of_system(now);
-        let limit = Limit { memory: system.memory.min(most.unwrap_or(u64::MAX)), ..system };
         Minded {
             inner,
-            limit,
+            limit: Limit::new(now, most),
             started: Instant::now(),
             next_look: AtomicU64::new(0),
             short: AtomicBool::new(false),
@@ -203,6 +193,16 @@ mod tests {
         assert_eq!(resource(limits, "Max address space"), Some(4 << 30));
         assert_eq!(resource(limits, "Max data size"), None);
         assert_eq!(kilobytes("MemTotal: 8 kB\nMemAvailable:      12 kB\n", "MemAvailable:"), Some(12 << 10));
+    }
+
+    #[test]
+    fn what_is_free_is_no_more_than_what_the_user_allows() {
+        let free = free_memory(Some(1 << 26));
+        assert!(free.is_some_and(|free| free <= 1 << 26), "{free:?}");
+        assert_eq!(free_memory(Some(1)), Some(0));
+        if cfg!(target_os = "linux") {
+            assert!(free_memory(None).is_some_and(|free| free > 0));
+        }
     }
 
     #[test]

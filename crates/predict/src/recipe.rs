@@ -2,15 +2,16 @@
 //! the other sides of branches for the first time.
 
 use crate::analyse::{Claim, TOO_MANY, Work};
-use crate::analysis::{Engine, EngineReport, Race, Subject};
+use crate::analysis::{Engine, EngineReport, Options, Race, Subject};
 use crate::held::held_locks;
 use crate::maximal::{NOT_ASKED, NOT_DECIDED, highest_level, key};
 use crate::memory::peak_memory;
-use crate::watch::on_all_cores;
+use crate::watch::{Watch, on_all_cores};
 use snag_maximal::{Answer, Asker, Index, Pairs, Recipe, Stage, Undecided, Windows};
 use snag_orders::LocationPair;
 use snag_schedule::{Checker, Level, Schedule};
 use snag_trace::{EventId, Space, Trace};
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -32,7 +33,14 @@ pub fn is_symbolic(trace: &Trace) -> bool {
     trace.tables.names(Space::Expression).len() + trace.tables.names(Space::Symbol).len() > 0
 }
 
+/// Whether there is anything to ask at level `symbolic`.
+pub(crate) fn goes_beyond_maximal(trace: &Trace, options: &Options) -> bool {
+    let level = options.level.is_none_or(|level| level == Level::Symbolic);
+    level && is_symbolic(trace) && highest_level(trace) > Level::Writer
+}
+
 /// A race with the values that its witness needs.
+#[derive(Clone)]
 struct Relaxed {
     first: EventId,
     second: EventId,
@@ -41,7 +49,7 @@ struct Relaxed {
     reads: Vec<(EventId, i64)>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Answers {
     races: Vec<Relaxed>,
     undecided: Vec<(EventId, EventId, String)>,
@@ -57,6 +65,7 @@ impl Work<'_> {
             return;
         }
         let first_half = self.analysis.engines.pop().expect("an engine leaves a report");
+        self.hand_on_early(Engine::Recipe, None, |_| {});
         let proved = self.proved_by(&[Engine::Recipe]);
         self.relaxed(None, &proved);
         let report = self.analysis.engines.last_mut().expect("an engine leaves a report");
@@ -71,8 +80,7 @@ impl Work<'_> {
 
     /// Whether there is anything to ask at level `symbolic`.
     pub(crate) fn is_for_recipe(&self) -> bool {
-        let level = self.options.level.is_none_or(|level| level == Level::Symbolic);
-        level && is_symbolic(self.trace) && highest_level(self.trace) > Level::Writer
+        goes_beyond_maximal(self.trace, self.options)
     }
 
     /// The findings of some engines, by what makes two of them the same.
@@ -95,21 +103,12 @@ impl Work<'_> {
         let pairs = Pairs::of(&index, windows);
         let recipe = Recipe::of(&index);
         let set_up = started.elapsed();
-        let Answers { races, undecided, left } = self.ask_recipe(&recipe, &pairs, proved);
-        let complete = undecided.is_empty() && left.is_empty();
-        for reason in left {
-            self.analysis.leave(engine, Subject::LocationPair, reason, 1);
-        }
+        let answers = self.ask_recipe(&recipe, beyond, &pairs, proved);
+        let races = &answers.races;
+        let complete = answers.undecided.is_empty() && answers.left.is_empty();
         let seconds: HashSet<EventId> = races.iter().map(|race| race.second).collect();
         let keys: HashSet<_> = races.iter().map(|race| key(self.trace, race.first, race.second, false)).collect();
-        self.file_relaxed(races);
-        let (mut claims, mut verdicts) = (Vec::new(), Vec::new());
-        for (first, second, reason) in undecided {
-            self.analysis.leave(engine, Subject::LocationPair, &reason, 1);
-            claims.push(Claim { pair: LocationPair { first, second, count: 1 }, proposal: Err(reason.clone()) });
-            verdicts.push(Some(Err(reason)));
-        }
-        self.file(engine, Level::Symbolic, claims, verdicts);
+        self.file_relaxed_answers(answers);
         self.analysis.engines.push(EngineReport {
             engine,
             beyond,
@@ -122,6 +121,21 @@ impl Work<'_> {
             reduction: None,
             searches: None,
         });
+    }
+
+    fn file_relaxed_answers(&mut self, Answers { races, undecided, left }: Answers) {
+        let engine = Engine::Recipe;
+        for reason in left {
+            self.analysis.leave(engine, Subject::LocationPair, reason, 1);
+        }
+        self.file_relaxed(races);
+        let (mut claims, mut verdicts) = (Vec::new(), Vec::new());
+        for (first, second, reason) in undecided {
+            self.analysis.leave(engine, Subject::LocationPair, &reason, 1);
+            claims.push(Claim { pair: LocationPair { first, second, count: 1 }, proposal: Err(reason.clone()) });
+            verdicts.push(Some(Err(reason)));
+        }
+        self.file(engine, Level::Symbolic, claims, verdicts);
     }
 
     fn file_relaxed(&mut self, mut races: Vec<Relaxed>) {
@@ -144,7 +158,13 @@ impl Work<'_> {
         }
     }
 
-    fn ask_recipe(&self, recipe: &Recipe, pairs: &Pairs, proved: &HashSet<(u64, u64)>) -> Answers {
+    fn ask_recipe(
+        &self,
+        recipe: &Recipe,
+        beyond: Option<Engine>,
+        pairs: &Pairs,
+        proved: &HashSet<(u64, u64)>,
+    ) -> Answers {
         let (progress, options) = (self.progress, self.options);
         progress.phase("recipe: deciding", pairs.tasks.len() as u64);
         let patience = match options.budget {
@@ -178,7 +198,16 @@ impl Work<'_> {
                 done.fetch_add(1, Ordering::Relaxed);
             }
         };
-        self.watched(&stop, &done, || on_all_cores(self.options.jobs, pairs.tasks.len(), worker));
+        let rescue = || {
+            let answers = work.answers.lock().expect("no worker panics").clone();
+            let open = pairs.tasks.len().saturating_sub(done.load(Ordering::Relaxed));
+            self.hand_on_early(Engine::Recipe, beyond, |early| {
+                early.file_relaxed_answers(answers);
+                early.analysis.leave(Engine::Recipe, Subject::LocationPair, NOT_ASKED, open);
+            });
+        };
+        let watch = Watch { stop: &stop, done: &done, grace: Duration::ZERO, rescue: Some(&rescue) };
+        self.watched(&watch, || on_all_cores(self.options.jobs, pairs.tasks.len(), worker));
         work.answers.into_inner().expect("no worker panics")
     }
 }
@@ -251,7 +280,12 @@ impl Asking<'_, '_, '_> {
         }
         let mut open: Option<(EventId, EventId, String)> = None;
         let mut refuted = 0;
-        for (first, second) in self.pairs.of_task(task) {
+        let stopped = Cell::new(false);
+        let stop = || {
+            stopped.set(self.is_over());
+            stopped.get()
+        };
+        for (first, second) in self.pairs.of_task(task, &stop) {
             if self.is_over() {
                 open.get_or_insert((first, second, NOT_ASKED.to_owned()));
                 break;
@@ -293,6 +327,9 @@ impl Asking<'_, '_, '_> {
                     open.get_or_insert((first, second, format!("not decided: {why:?}")));
                 }
             }
+        }
+        if stopped.get() && open.is_none() {
+            self.file(|answers| answers.left.push(NOT_ASKED));
         }
         if let Some(open) = open {
             self.file(|answers| answers.undecided.push(open));

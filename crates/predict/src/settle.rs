@@ -7,13 +7,14 @@
 use crate::analyse::{Claim, Work};
 use crate::analysis::{Deadlock, Engine, NOT_CHECKED, Subject};
 use crate::maximal::NOT_DECIDED;
-use crate::watch::on_all_cores;
+use crate::watch::{Watch, on_all_cores};
 use snag_maximal::{Answer, Cycles, Index, Limits, Lowered, Missing, Queries};
 use snag_schedule::{Checker, Level, Schedule};
 use snag_trace::{Cells, EventId, LockId, Op, Trace};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// So many events behind the last pair in question a schedule may reach.
 const BEYOND: usize = 100_000;
@@ -82,7 +83,8 @@ impl Work<'_> {
         let (stop, done) = (Arc::new(AtomicBool::new(false)), AtomicUsize::new(0));
         let asked = stop.clone();
         let limits = Limits { stop: Some(Arc::new(move || asked.load(Ordering::Relaxed))), ..Limits::default() };
-        self.watched(&stop, &done, || ask(&limits, &done))
+        let watch = Watch { stop: &stop, done: &done, grace: Duration::ZERO, rescue: None };
+        self.watched(&watch, || ask(&limits, &done))
     }
 
     /// The answers about pairs of events, on all cores.

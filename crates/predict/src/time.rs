@@ -10,7 +10,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 /// So long after its time was up, work may prove what it has found.
-const GRACE: Duration = Duration::from_millis(300);
+pub(crate) const GRACE: Duration = Duration::from_millis(300);
 
 /// So long after its time was up, nobody waits for it any more.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -59,6 +59,11 @@ impl<'a> Time<'a> {
     /// Nothing more is to be proved, either.
     pub fn is_over(&self) -> bool {
         self.ended().is_some_and(|ended| ended.elapsed() > GRACE)
+    }
+
+    /// How long it has been up.
+    pub fn up_for(&self) -> Option<Duration> {
+        self.ended().map(|ended| ended.elapsed())
     }
 
     /// Until when something may be looked for, and until when what was found may be named, if there is to be time to find

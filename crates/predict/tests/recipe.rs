@@ -2,7 +2,7 @@
 
 use snag_oracle::Rng;
 use snag_oracle::dense::{Dense, symbolic_trace};
-use snag_predict::{Analysis, Engine, Options, Quiet, Race, analyse};
+use snag_predict::{Analysis, Engine, Options, Quiet, Race, SoFar, analyse};
 use snag_rcp::{Plan, compile, explore, random, run};
 use snag_schedule::{Checker, Level};
 use snag_trace::text_format::TextReader;
@@ -338,4 +338,18 @@ fn every_race_of_a_random_program_is_real() {
         "{programs} programs, {real} real races; found: {by_value} value, {by_control} control, {by_recipe} recipe"
     );
     assert!(by_recipe > by_control && by_control >= by_value);
+}
+
+#[test]
+fn an_engine_for_expressions_that_was_given_up_is_said_to_be_incomplete() {
+    let trace = traced(FIGURE_1, "T1,T2");
+    let given_up = |engines: Vec<Engine>| {
+        let analysis = SoFar::default().take_early(&Options { engines, ..Options::default() }, &trace, trace.len());
+        assert!(analysis.engines.iter().all(|report| !report.complete));
+        assert_eq!(analysis.left.len(), analysis.engines.len());
+        analysis.engines.iter().map(|report| report.engine).collect::<Vec<_>>()
+    };
+    assert_eq!(given_up(vec![Engine::Auto]), [Engine::Shb, Engine::Mc, Engine::Recipe]);
+    assert_eq!(given_up(vec![Engine::Recipe]), [Engine::Recipe]);
+    assert_eq!(given_up(vec![Engine::Auto, Engine::Recipe]), [Engine::Shb, Engine::Recipe]);
 }

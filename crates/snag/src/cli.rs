@@ -49,10 +49,10 @@ pub struct Global {
     /// Threads to use [default: one per processor]
     #[arg(short, long, global = true, help_heading = "Global options", value_name = "N", value_parser = jobs)]
     pub jobs: Option<NonZeroUsize>,
-    /// Most memory for the names, comments and declarations of a trace, and for what a recording has beside its events: 512M, 4G; 16
-    /// bytes more for each byte of the file
-    #[arg(long, global = true, help_heading = "Global options", value_name = "SIZE", default_value = "512M", value_parser = size)]
-    pub memory: u64,
+    /// Most memory to use: 512M, 4G. Unless given, engines use what there is, and the names, comments and declarations of a trace,
+    /// and what a recording has beside its events, take 512M; with 16 bytes more for each byte of the file
+    #[arg(long, global = true, help_heading = "Global options", value_name = "SIZE", value_parser = size)]
+    pub memory: Option<u64>,
 }
 
 /// A number of bytes, with a letter for powers of 1024.

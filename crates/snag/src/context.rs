@@ -10,7 +10,11 @@ use std::io::{self, IsTerminal};
 /// Columns of text that does not go to a terminal.
 const PIPED_WIDTH: usize = 100;
 
+/// Bytes of memory that a trace may take beside its events, unless the user says otherwise.
+const MEMORY: u64 = 512 << 20;
+
 /// One invocation's surroundings.
+#[derive(Clone)]
 pub struct Context {
     /// No warnings, progress or summaries.
     pub quiet: bool,
@@ -20,6 +24,8 @@ pub struct Context {
     pub jobs: usize,
     /// Bytes of memory that a trace may take beside its events.
     pub memory: u64,
+    /// Bytes of memory that this process may take in all, if the user says so.
+    pub most_memory: Option<u64>,
     colour: Colour,
     bars: bool,
 }
@@ -43,7 +49,8 @@ impl Context {
         let jobs = global.jobs.map(usize::from);
         let jobs = jobs.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
         let Global { quiet, verbose, memory, .. } = *global;
-        Context { quiet, verbose, jobs, memory, colour, bars: watched }
+        let (memory, most_memory) = (memory.unwrap_or(MEMORY), memory);
+        Context { quiet, verbose, jobs, memory, most_memory, colour, bars: watched }
     }
 
     /// How text looks: `to_file` if it goes to a file instead of standard output.

@@ -12,9 +12,9 @@ use crate::interrupt;
 use snag_predict::{Analysis, Engine, Left, Options, Subject};
 use snag_report::Unread;
 use snag_trace::condense::{Condensed, Sieve, Survey};
-use snag_trace::{Events, Trace};
+use snag_trace::{Events, Tables, Trace};
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Traces of up to so many events are kept whole, unless the user says otherwise.
 const WHOLE: u64 = 1 << 23;
@@ -28,25 +28,25 @@ const CHECK: u64 = 20;
 
 /// Up to how many events a trace is kept whole for these engines. Those that take one look at each event are done sooner than
 /// a trace is read again, so it may fill a quarter of the memory.
-pub fn whole_for(engines: &[Engine]) -> u64 {
+pub fn whole_for(context: &Context, engines: &[Engine]) -> u64 {
     let slow = |engine: &Engine| matches!(engine, Engine::Auto | Engine::Mc);
     match engines.iter().any(slow) {
         true => WHOLE,
-        false => whole_in_a_hurry(),
+        false => whole_in_a_hurry(context),
     }
 }
 
 /// The same for any engine if there is a budget: with a short one there is no time to read a trace twice.
-pub fn whole_in_a_hurry() -> u64 {
-    WHOLE.max(available().unwrap_or(0) / 4 / (KEEP + SHB + CHECK))
+pub fn whole_in_a_hurry(context: &Context) -> u64 {
+    WHOLE.max(available(context).unwrap_or(0) / 4 / (KEEP + SHB + CHECK))
 }
 
 /// A trace as it was read.
 pub enum Read {
     /// All of it.
     Whole(Trace),
-    /// What is left of it.
-    Condensed(Condensed),
+    /// What is left of it, and how long it takes to read it once more.
+    Condensed(Condensed, Duration),
 }
 
 impl Read {
@@ -54,7 +54,7 @@ impl Read {
     pub fn trace(&self) -> &Trace {
         match self {
             Read::Whole(trace) => trace,
-            Read::Condensed(condensed) => &condensed.trace,
+            Read::Condensed(condensed, _) => &condensed.trace,
         }
     }
 
@@ -62,7 +62,7 @@ impl Read {
     pub fn events(&self) -> usize {
         match self {
             Read::Whole(trace) => trace.len(),
-            Read::Condensed(condensed) => condensed.whole(),
+            Read::Condensed(condensed, _) => condensed.whole(),
         }
     }
 }
@@ -70,6 +70,7 @@ impl Read {
 /// Reads a trace: whole if it has up to `most` events, and as much of that as there is time for until `until`. Says also
 /// whether the recording is whole: not cut off, and all was read.
 pub fn read(context: &Context, path: &Path, most: Option<u64>, until: Option<Instant>) -> Result<Taken, Unread> {
+    let started = Instant::now();
     let mut source = Source::open(context, path, None)?.until(until);
     let most = most.filter(|_| source.is_file()).map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
     let (events, more) = source.read_beginning(context, most.saturating_add(1))?;
@@ -80,17 +81,25 @@ pub fn read(context: &Context, path: &Path, most: Option<u64>, until: Option<Ins
         let (trace, whole) = source.into_trace(events);
         return Ok((Read::Whole(trace), whole, None));
     }
-    let mut source = source.until(None);
     let mut survey = Survey::default();
     survey.block(&events, source.tables());
-    drop(events);
+    // If there may be no time to read it twice, its beginning must do.
+    let spare = until.map(|_| (events, source.unread_bytes()));
+    let too_late = |spare: Option<(Events, Option<u64>)>, tables: Tables| match spare {
+        Some((events, unread)) if events.len() >= FIRST && !interrupt::asked() => {
+            Ok((Read::Whole(Trace { tables, events }), false, unread))
+        }
+        _ => first_events(context, path, until),
+    };
     source.pass(context, "reading", |block, tables| survey.block(block, tables))?;
     if source.is_cut_short() {
-        return first_events(context, path);
+        return too_late(spare, source.into_tables().0);
     }
     let (tables, whole) = source.into_tables();
+    let once = started.elapsed();
     let Some(private) = survey.finish(&tables) else {
-        let mut source = Source::open(context, path, None)?.again();
+        drop(spare);
+        let mut source = Source::open(context, path, None)?.again().until(until);
         let (events, _) = source.read_beginning(context, usize::MAX)?;
         if source.is_cut_short() {
             return Ok(beginning(context, source, events));
@@ -98,12 +107,15 @@ pub fn read(context: &Context, path: &Path, most: Option<u64>, until: Option<Ins
         let (trace, whole) = source.into_trace(events);
         return Ok((Read::Whole(trace), whole, None));
     };
-    drop(tables);
+    if until.is_some_and(|until| Instant::now() + once > until) {
+        return too_late(spare, tables);
+    }
+    let tables = spare.is_some().then_some(tables);
     let mut sieve = Sieve::new(private);
-    let mut source = Source::open(context, path, None)?.again();
+    let mut source = Source::open(context, path, None)?.again().until(until);
     source.pass(context, "reading again", |block, tables| sieve.block(block, tables))?;
     if source.is_cut_short() {
-        return first_events(context, path);
+        return too_late(spare, tables.unwrap_or_default());
     }
     let (tables, still_whole) = source.into_tables();
     match sieve.finish(tables) {
@@ -113,7 +125,7 @@ pub fn read(context: &Context, path: &Path, most: Option<u64>, until: Option<Ins
                 "{}: {left} of {all} events are not about memory of one thread alone",
                 path.display()
             ));
-            Ok((Read::Condensed(condensed), whole, None))
+            Ok((Read::Condensed(condensed, once), whole, None))
         }
         _ => Err(Unread { path: path.display().to_string(), message: "it has changed while it was read".to_owned() }),
     }
@@ -126,9 +138,13 @@ const FIRST: usize = 1 << 20;
 /// no time for.
 type Taken = (Read, bool, Option<u64>);
 
-/// Reads the beginning of a recording again, of which nothing was kept before the user wanted to stop.
-fn first_events(context: &Context, path: &Path) -> Result<Taken, Unread> {
-    let mut source = Source::open(context, path, None)?.again().regardless();
+/// So long the beginning of a trace may be read although the time for reading is up.
+const MOMENT: Duration = Duration::from_millis(250);
+
+/// Reads the beginning of a recording again, of which nothing was kept before the user wanted to stop, or too little before time was up.
+fn first_events(context: &Context, path: &Path, until: Option<Instant>) -> Result<Taken, Unread> {
+    let until = until.map(|until| until.max(Instant::now() + MOMENT));
+    let mut source = Source::open(context, path, None)?.again().regardless().until(until);
     let (events, _) = source.read_beginning(context, FIRST)?;
     Ok(beginning(context, source, events))
 }
@@ -143,16 +159,16 @@ fn beginning(context: &Context, source: Source, events: Events) -> Taken {
     (Read::Whole(trace), false, left)
 }
 
-/// Reads all of a trace in which something was found. `None` if there is no time for all of it.
+/// Reads all of a trace in which something was found, or its beginning if there is no time for all of it.
 pub fn read_whole(
     context: &Context,
     path: &Path,
     condensed: &Condensed,
     found: &str,
     until: Option<Instant>,
-) -> Result<Option<Trace>, Unread> {
+) -> Result<Trace, Unread> {
     let needed = condensed.whole() as u64 * (KEEP + CHECK);
-    if let Some(free) = available().filter(|&free| free < needed) {
+    if let Some(free) = available(context).filter(|&free| free < needed) {
         let message = format!(
             "{found}, and to prove it on all {} events takes about {} of memory, of which {} are free: analyse it on a larger \
              machine, or a shorter run",
@@ -164,23 +180,21 @@ pub fn read_whole(
     }
     let mut source = Source::open(context, path, None)?.again().regardless().until(until);
     let (events, _) = source.read_beginning(context, usize::MAX)?;
-    if source.is_cut_short() {
-        return Ok(None);
-    }
+    let is_beginning = source.is_cut_short();
     let (trace, _) = source.into_trace(events);
-    if trace.len() != condensed.whole() {
+    if trace.len() > condensed.whole() || trace.len() < condensed.whole() && !is_beginning {
         return Err(Unread {
             path: path.display().to_string(),
             message: "it has changed while it was read".to_owned(),
         });
     }
-    Ok(Some(trace))
+    Ok(trace)
 }
 
 /// What is to be done about a trace of which engines look at so many events, and whether the maximal engine is left out of `auto`
 /// for want of memory; or why nothing can be done.
 pub fn what_fits(context: &Context, path: &Path, options: &Options, events: usize) -> Result<(Options, bool), String> {
-    let free = available().unwrap_or(u64::MAX);
+    let free = available(context).unwrap_or(u64::MAX);
     match plan(free, options, events)? {
         None => Ok((options.clone(), false)),
         Some(engines) => {
@@ -231,20 +245,9 @@ fn gigabytes(bytes: u64) -> String {
     format!("{:.1} GB", bytes as f64 / 1e9)
 }
 
-/// Bytes that this process may still take, as far as the system says: free memory, and the limit on addresses.
-fn available() -> Option<u64> {
-    let number = |text: &str| text.split_whitespace().next()?.parse::<u64>().ok();
-    let line = |text: &str, key: &str| text.lines().find_map(|line| number(line.strip_prefix(key)?));
-    let kilobytes = |text: &str, key: &str| line(text, key).map(|kilobytes| kilobytes * 1024);
-    let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
-    let free = kilobytes(&read("/proc/meminfo"), "MemAvailable:")?;
-    let used = kilobytes(&read("/proc/self/status"), "VmSize:").unwrap_or(0);
-    let limit = line(&read("/proc/self/limits"), "Max address space").map(|limit| limit.saturating_sub(used));
-    // The group that the process belongs to may have a limit of its own.
-    let group = read("/sys/fs/cgroup/memory.max").trim().parse::<u64>().ok();
-    let taken = read("/sys/fs/cgroup/memory.current").trim().parse::<u64>().unwrap_or(0);
-    let group = group.map(|group| group.saturating_sub(taken));
-    Some(free.min(limit.unwrap_or(u64::MAX)).min(group.unwrap_or(u64::MAX)))
+/// Bytes that this process may still take, as far as the system or the user says.
+fn available(context: &Context) -> Option<u64> {
+    snag_predict::free_memory(context.most_memory)
 }
 
 #[cfg(test)]
@@ -265,12 +268,5 @@ mod tests {
         // Who asks for an engine gets it.
         let mc = Options { engines: vec![Engine::Mc], ..Options::default() };
         assert_eq!(plan(0, &mc, events), Ok(None));
-    }
-
-    #[test]
-    fn the_system_says_how_much_memory_is_left() {
-        if cfg!(target_os = "linux") {
-            assert!(available().is_some_and(|free| free > 0));
-        }
     }
 }

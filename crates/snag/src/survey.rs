@@ -13,7 +13,7 @@ use crate::long::{self, Read};
 use crate::output::Output;
 use crate::progress::Bars;
 use crate::time::Time;
-use snag_predict::{Analysis, Engine, Options, SoFar};
+use snag_predict::{Again, Analysis, Engine, Options, SoFar};
 use snag_recording::recorded::Part;
 use snag_report::{Background, Findings, Report, Suppressed, Suppressions, Unread};
 use snag_schedule::Level;
@@ -22,7 +22,7 @@ use snag_trace::globals::{self, Global};
 use snag_trace::{Op, Trace};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// What is to be done.
@@ -147,11 +147,13 @@ fn one(
     }
     level_fits(job.options.level, read.trace()).map_err(refuse)?;
     let (fitting, left_out) = long::what_fits(context, path, &job.options, read.trace().len()).map_err(refuse)?;
-    let options = Options { budget: time.left(), ..fitting };
     let events = read.events();
+    let options = Options { budget: time.left(events), ..fitting };
     let (mut trace, mut analysis) = match read {
         Read::Whole(trace) => analyse(context, trace, job, &options),
-        Read::Condensed(condensed) => condensed_first(context, path, condensed, &options).map_err(Stop::Trace)?,
+        Read::Condensed(condensed, once) => {
+            condensed_first(context, path, condensed, once, &options).map_err(Stop::Trace)?
+        }
     };
     if left_out {
         long::note_left_out(&mut analysis, events);
@@ -181,50 +183,64 @@ fn one(
     report.trace(&findings).map_err(Stop::Output)
 }
 
-/// Analyses a trace of which only a part is in memory. If something is found in it, the whole trace is returned with it.
+/// Analyses a trace of which only a part is in memory. If something is found in it, the whole trace is returned with it, or its
+/// beginning if there was no time to read more `once` more.
 fn condensed_first(
     context: &Context,
     path: &Path,
     condensed: Condensed,
+    once: Duration,
     options: &Options,
 ) -> Result<(Arc<Trace>, Analysis), Unread> {
     let bars = Arc::new(context.bars());
     let deadline = options.budget.map(|budget| Instant::now() + budget);
     let condensed = Arc::new(condensed);
-    let analysis = in_time(&bars, deadline, &options.engines, condensed.whole(), {
+    let whole: Arc<Mutex<Option<Result<Arc<Trace>, Unread>>>> = Arc::default();
+    let again = {
+        let (context, path, bars) = (context.clone(), path.to_owned(), bars.clone());
+        let (condensed, whole) = (condensed.clone(), whole.clone());
+        move |analysis: &Analysis| {
+            let until = deadline.map(|deadline| {
+                let left = deadline.saturating_duration_since(Instant::now());
+                Instant::now() + (left * 2 / 3).max(TO_READ_AGAIN)
+            });
+            let read = bars.hold(|| long::read_whole(&context, &path, &condensed, &counts(analysis), until));
+            let read = read.map(Arc::new);
+            if read.is_err() {
+                bars.close();
+            }
+            let trace = read.as_ref().ok().cloned();
+            *whole.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(read);
+            trace
+        }
+    };
+    let analysis = in_time(&bars, deadline, options, (&condensed.trace, condensed.whole()), {
         let (bars, condensed, options) = (bars.clone(), condensed.clone(), options.clone());
-        move |so_far| snag_predict::analyse_condensed_into(&condensed, &options, &bars, deadline, so_far)
-    });
-    bars.clear();
-    // What is left of a trace is enough for a report without findings.
-    let left = |condensed: Arc<Condensed>| match Arc::try_unwrap(condensed) {
-        Ok(condensed) => Arc::new(condensed.trace),
-        Err(shared) => Arc::new(shared.trace.clone()),
-    };
-    let (races, deadlocks) = (analysis.races.len(), analysis.deadlocks.len());
-    if races + deadlocks + analysis.candidates.len() == 0 {
-        return Ok((left(condensed), analysis));
-    }
-    let found = format!("{races} races, {deadlocks} deadlocks and {} candidates were found", analysis.candidates.len());
-    let until = deadline.map(|deadline| deadline + FOR_READING_AGAIN);
-    let whole = match long::read_whole(context, path, &condensed, &found, until)? {
-        Some(whole) => Arc::new(whole),
-        None => return Ok((left(condensed), analysis.none_proved())),
-    };
-    let restored = snag_predict::wait_for(&bars, deadline, {
-        let (bars, condensed, options, whole) = (bars.clone(), condensed.clone(), options.clone(), whole.clone());
-        let mut analysis = analysis.clone();
-        move || {
-            snag_predict::restore(&condensed, &whole, &options, &bars, deadline, &mut analysis);
-            analysis
+        move |so_far| {
+            // What the checker needs to know of each event takes about as long.
+            let again = Again { read: &again, takes: 2 * once };
+            snag_predict::analyse_condensed_into(&condensed, &options, &bars, deadline, so_far, &again);
         }
     });
-    bars.clear();
-    Ok((whole, restored.unwrap_or_else(|| analysis.none_proved())))
+    bars.close();
+    let whole = whole.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+    match (whole.transpose()?, Arc::try_unwrap(condensed)) {
+        (Some(whole), _) => Ok((whole, analysis)),
+        // What is left of a trace is enough for a report without findings.
+        (None, Ok(condensed)) => Ok((Arc::new(condensed.trace), analysis)),
+        (None, Err(shared)) => Ok((Arc::new(shared.trace.clone()), analysis)),
+    }
 }
 
-/// After the budget is used up, a long trace may still be read for this long, to prove what was found in it.
-const FOR_READING_AGAIN: Duration = Duration::from_millis(300);
+/// What was found, in words.
+fn counts(analysis: &Analysis) -> String {
+    let Analysis { races, deadlocks, candidates, .. } = analysis;
+    let [races, deadlocks, candidates] = [races.len(), deadlocks.len(), candidates.len()];
+    format!("{races} races, {deadlocks} deadlocks and {candidates} candidates were found")
+}
+
+/// However little of the budget is left, a long trace is read for this long, to prove what was found in it.
+const TO_READ_AGAIN: Duration = Duration::from_millis(200);
 
 /// Analyses a trace that is whole in memory.
 fn analyse(context: &Context, trace: Trace, job: &Job, options: &Options) -> (Arc<Trace>, Analysis) {
@@ -244,13 +260,14 @@ fn analyse(context: &Context, trace: Trace, job: &Job, options: &Options) -> (Ar
             options.engines.iter().copied().filter(differs).collect()
         }
     };
-    let analysis = in_time(&bars, deadline, &engines, trace.len(), {
-        let (bars, trace, engines) = (bars.clone(), trace.clone(), engines.clone());
-        let (options, one_by_one) = (options.clone(), job.one_by_one);
+    let options = Options { engines, ..options.clone() };
+    let analysis = in_time(&bars, deadline, &options, (&trace, trace.len()), {
+        let (bars, trace, options) = (bars.clone(), trace.clone(), options.clone());
+        let one_by_one = job.one_by_one;
         move |so_far| match one_by_one {
-            false => snag_predict::analyse_into(&trace, &Options { engines, ..options }, &bars, so_far),
+            false => snag_predict::analyse_into(&trace, &options, &bars, so_far),
             true => {
-                for engine in engines {
+                for &engine in &options.engines {
                     forget_peak_memory();
                     let budget = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
                     let options = Options { engines: vec![engine], budget, ..options.clone() };
@@ -259,7 +276,7 @@ fn analyse(context: &Context, trace: Trace, job: &Job, options: &Options) -> (Ar
             }
         }
     });
-    bars.clear();
+    bars.close();
     (trace, analysis)
 }
 
@@ -267,15 +284,15 @@ fn analyse(context: &Context, trace: Trace, job: &Job, options: &Options) -> (Ar
 fn in_time(
     bars: &Arc<Bars>,
     deadline: Option<Instant>,
-    engines: &[Engine],
-    events: usize,
+    options: &Options,
+    (trace, events): (&Trace, usize),
     work: impl FnOnce(&SoFar) + Send + 'static,
 ) -> Analysis {
     let so_far = Arc::new(SoFar::default());
     let in_thread = so_far.clone();
     match snag_predict::wait_for(bars, deadline, move || work(&in_thread)) {
-        Some(()) => so_far.take(engines),
-        None => so_far.take_early(engines, events),
+        Some(()) => so_far.take(&options.engines),
+        None => so_far.take_early(options, trace, events),
     }
 }
 

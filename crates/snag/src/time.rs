@@ -16,6 +16,9 @@ const TO_LOOK: Duration = Duration::from_millis(100);
 const TO_REPORT: Duration = Duration::from_millis(850);
 const TO_REPORT_INTERRUPTED: Duration = Duration::from_millis(1700);
 
+/// A report goes through the witnesses of a trace, which may be as long as the trace.
+const TO_REPORT_AN_EVENT: Duration = Duration::from_nanos(30);
+
 /// The time for one trace.
 pub struct Time {
     started: Instant,
@@ -33,10 +36,14 @@ impl Time {
         self.budget.and_then(|budget| self.started.checked_add((budget / 2).max(TO_READ)))
     }
 
-    /// What is left of the budget, or of the time that there is if the user wanted to stop while the trace was read.
-    pub fn left(&self) -> Option<Duration> {
-        let of_budget =
-            self.budget.map(|budget| budget.saturating_sub(self.started.elapsed()).max(TO_LOOK.min(budget)));
+    /// What is left of the budget to analyse a trace of so many events, or of the time that there is if the user wanted to stop
+    /// while it was read. Reports on a long trace take their time, too.
+    pub fn left(&self, events: usize) -> Option<Duration> {
+        let of_budget = self.budget.map(|budget| {
+            let events = u32::try_from(events).unwrap_or(u32::MAX);
+            let to_report = TO_REPORT_AN_EVENT.saturating_mul(events).min(budget / 8);
+            budget.saturating_sub(self.started.elapsed() + to_report).max(TO_LOOK.min(budget))
+        });
         of_budget.into_iter().chain(interrupt::left()).min()
     }
 

@@ -63,6 +63,11 @@ impl Condensed {
         self.numbers.binary_search(&original.0).ok().map(EventId::new)
     }
 
+    /// How many of the events that are left come before an event of the whole trace.
+    pub fn up_to(&self, original: EventId) -> EventId {
+        EventId::new(self.numbers.partition_point(|&number| number < original.0))
+    }
+
     /// How many events the whole trace has.
     pub fn whole(&self) -> usize {
         self.whole

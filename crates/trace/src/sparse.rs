@@ -3,11 +3,12 @@
 //! A vector clock has an entry for every thread, and a trace has a clock wherever threads meet. With thousands of threads that is
 //! too much, although a clock differs from those that it was made from in a few entries only. Here a vector is a tree;
 //! a copy shares all of it, and a change copies the way from the root to the entry. Whatever two vectors share is passed over
-//! when they are compared or joined.
+//! when they are compared or joined. What a vector that is joined into another turns out to have in common with it is shared from then on:
+//! vectors that grow in the same way, step by step, are compared in full only once.
 //!
 //! Cost: a change, or an entry in which two vectors differ, takes the height of the tree, the logarithm of the length to base 16.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 const BITS: u32 = 4;
 const FAN: usize = 1 << BITS;
@@ -26,12 +27,47 @@ type Link = Option<Arc<Node>>;
 #[derive(Clone)]
 enum Node {
     Leaf([u32; FAN]),
-    Inner([Link; FAN]),
+    Inner(Inner),
+}
+
+struct Inner {
+    children: [Link; FAN],
+    /// A tree that was found to have no entry greater than that of this one. Who joins what grows elsewhere, again and again, need not look
+    /// at the parts that have not grown.
+    covers: OnceLock<Weak<Node>>,
+}
+
+impl Clone for Inner {
+    /// For a change, after which it may cover something else.
+    fn clone(&self) -> Inner {
+        Inner::new(self.children.clone())
+    }
+}
+
+impl Inner {
+    fn new(children: [Link; FAN]) -> Inner {
+        Inner { children, covers: OnceLock::new() }
+    }
+
+    /// The children, which are about to change.
+    fn change(&mut self) -> &mut [Link; FAN] {
+        self.covers = OnceLock::new();
+        &mut self.children
+    }
+
+    fn covers(&self, other: &Arc<Node>) -> bool {
+        self.covers.get().is_some_and(|known| known.as_ptr() == Arc::as_ptr(other))
+    }
+
+    fn has_covered(&self, other: &Arc<Node>) {
+        // The first one is likely to stay: by then this one has stopped to grow.
+        let _ = self.covers.set(Arc::downgrade(other));
+    }
 }
 
 impl Node {
     fn inner() -> Node {
-        Node::Inner(Default::default())
+        Node::Inner(Inner::new(Default::default()))
     }
 }
 
@@ -53,7 +89,7 @@ impl SparseVector {
             match link.as_deref() {
                 None => return 0,
                 Some(Node::Leaf(entries)) => return entries[index & (FAN - 1)],
-                Some(Node::Inner(children)) => link = &children[child(index, height)],
+                Some(Node::Inner(inner)) => link = &inner.children[child(index, height)],
             }
             height -= 1;
         }
@@ -75,7 +111,7 @@ impl SparseVector {
                     entries[index & (FAN - 1)] = value;
                     return;
                 }
-                Node::Inner(children) => link = &mut children[child(index, height)],
+                Node::Inner(inner) => link = &mut inner.change()[child(index, height)],
             }
             height -= 1;
         }
@@ -156,7 +192,7 @@ impl SparseVector {
         if let Some(root) = self.root.take() {
             let mut children: [Link; FAN] = Default::default();
             children[0] = Some(root);
-            self.root = Some(Arc::new(Node::Inner(children)));
+            self.root = Some(Arc::new(Node::Inner(Inner::new(children))));
         }
     }
 }
@@ -171,62 +207,89 @@ fn same(one: &Link, other: &Link) -> bool {
 
 /// What the greater of every two entries make.
 enum Joined {
-    /// Either tree: they are equal.
-    Either,
+    /// Either tree: they are one.
+    Same,
+    /// Either tree: they are equal, and could be one.
+    Equal,
     First,
+    /// What equals the first, and shares with the second what they have in common.
+    FirstAnew(Arc<Node>),
     Second,
     Neither(Arc<Node>),
 }
 
 fn join(into: &mut Link, from: &Link) -> bool {
     match joined(into, from) {
-        Joined::Either | Joined::First => return false,
-        Joined::Second => into.clone_from(from),
-        Joined::Neither(node) => *into = Some(node),
+        Joined::Same | Joined::First => false,
+        Joined::Equal => {
+            into.clone_from(from);
+            false
+        }
+        Joined::FirstAnew(node) => {
+            *into = Some(node);
+            false
+        }
+        Joined::Second => {
+            into.clone_from(from);
+            true
+        }
+        Joined::Neither(node) => {
+            *into = Some(node);
+            true
+        }
     }
-    true
 }
 
 fn joined(one: &Link, other: &Link) -> Joined {
     if same(one, other) {
-        return Joined::Either;
+        return Joined::Same;
     }
     match (one.as_deref(), other.as_deref()) {
-        (None, _) if is_zero(other) => Joined::Either,
+        (None, _) if is_zero(other) => Joined::Equal,
         (None, _) => Joined::Second,
         (_, None) => Joined::First,
         (Some(Node::Leaf(one)), Some(Node::Leaf(other))) => {
             let less = one.iter().zip(other).fold(false, |less, (a, b)| less | (a < b));
             let greater = one.iter().zip(other).fold(false, |greater, (a, b)| greater | (a > b));
             match (less, greater) {
-                (false, false) => Joined::Either,
+                (false, false) => Joined::Equal,
                 (false, true) => Joined::First,
                 (true, false) => Joined::Second,
                 (true, true) => Joined::Neither(Arc::new(Node::Leaf(std::array::from_fn(|at| one[at].max(other[at]))))),
             }
         }
-        (Some(Node::Inner(one)), Some(Node::Inner(other))) => {
-            let parts: [Joined; FAN] = std::array::from_fn(|at| joined(&one[at], &other[at]));
-            // What is shared stays so.
-            if parts.iter().all(|part| matches!(part, Joined::Either)) {
-                return Joined::Either;
-            }
-            if parts.iter().all(|part| matches!(part, Joined::Either | Joined::First)) {
+        (Some(Node::Inner(first)), Some(Node::Inner(second))) => {
+            let tree = other.as_ref().expect("it is there");
+            if first.covers(tree) {
                 return Joined::First;
             }
-            if parts.iter().all(|part| matches!(part, Joined::Either | Joined::Second)) {
+            let (one, other) = (&first.children, &second.children);
+            let parts: [Joined; FAN] = std::array::from_fn(|at| joined(&one[at], &other[at]));
+            // What is shared stays so.
+            if parts.iter().all(|part| matches!(part, Joined::Same | Joined::Equal)) {
+                return Joined::Equal;
+            }
+            if parts.iter().all(|part| matches!(part, Joined::Same | Joined::First)) {
+                first.has_covered(tree);
+                return Joined::First;
+            }
+            if parts.iter().all(|part| matches!(part, Joined::Same | Joined::Equal | Joined::Second)) {
                 return Joined::Second;
             }
+            let is_less = parts.iter().any(|part| matches!(part, Joined::Second | Joined::Neither(_)));
             let mut at = 0;
             let children = parts.map(|part| {
                 at += 1;
                 match part {
-                    Joined::Either | Joined::First => one[at - 1].clone(),
-                    Joined::Second => other[at - 1].clone(),
-                    Joined::Neither(node) => Some(node),
+                    Joined::Same | Joined::First => one[at - 1].clone(),
+                    Joined::Equal | Joined::Second => other[at - 1].clone(),
+                    Joined::FirstAnew(node) | Joined::Neither(node) => Some(node),
                 }
             });
-            Joined::Neither(Arc::new(Node::Inner(children)))
+            let inner = Inner::new(children);
+            inner.has_covered(tree);
+            let node = Arc::new(Node::Inner(inner));
+            if is_less { Joined::Neither(node) } else { Joined::FirstAnew(node) }
         }
         _ => unreachable!("trees of the same height"),
     }
@@ -242,7 +305,9 @@ fn meet(into: &mut Link, from: &Link) {
     };
     match (Arc::make_mut(into.as_mut().expect("is there")), &**node) {
         (Node::Leaf(into), Node::Leaf(from)) => into.iter_mut().zip(from).for_each(|(a, b)| *a = (*a).min(*b)),
-        (Node::Inner(into), Node::Inner(from)) => into.iter_mut().zip(from).for_each(|(into, from)| meet(into, from)),
+        (Node::Inner(into), Node::Inner(from)) => {
+            into.change().iter_mut().zip(&from.children).for_each(|(into, from)| meet(into, from));
+        }
         _ => unreachable!("trees of the same height"),
     }
 }
@@ -251,7 +316,7 @@ fn is_zero(link: &Link) -> bool {
     match link.as_deref() {
         None => true,
         Some(Node::Leaf(entries)) => entries.iter().all(|&entry| entry == 0),
-        Some(Node::Inner(children)) => children.iter().all(is_zero),
+        Some(Node::Inner(inner)) => inner.children.iter().all(is_zero),
     }
 }
 
@@ -262,9 +327,11 @@ fn all(one: &Link, other: &Link, holds: &impl Fn(u32, u32) -> bool) -> bool {
     match (one.as_deref(), other.as_deref()) {
         (None, _) => true,
         (Some(Node::Leaf(one)), None) => one.iter().all(|&a| holds(a, 0)),
-        (Some(Node::Inner(one)), None) => one.iter().all(|one| all(one, &None, holds)),
+        (Some(Node::Inner(one)), None) => one.children.iter().all(|one| all(one, &None, holds)),
         (Some(Node::Leaf(one)), Some(Node::Leaf(other))) => one.iter().zip(other).all(|(&a, &b)| holds(a, b)),
-        (Some(Node::Inner(one)), Some(Node::Inner(other))) => one.iter().zip(other).all(|(a, b)| all(a, b, holds)),
+        (Some(Node::Inner(one)), Some(Node::Inner(other))) => {
+            one.children.iter().zip(&other.children).all(|(a, b)| all(a, b, holds))
+        }
         _ => unreachable!("trees of the same height"),
     }
 }
@@ -277,8 +344,8 @@ fn for_each(link: &Link, first: usize, height: u32, visit: &mut impl FnMut(usize
                 visit(first + at, entry);
             }
         }
-        Some(Node::Inner(children)) => {
-            for (at, link) in children.iter().enumerate() {
+        Some(Node::Inner(inner)) => {
+            for (at, link) in inner.children.iter().enumerate() {
                 for_each(link, first + (at << (BITS * height)), height - 1, visit);
             }
         }
@@ -298,8 +365,8 @@ fn for_each_above(link: &Link, other: &Link, first: usize, height: u32, visit: &
                 visit(first + at, entry);
             }
         }
-        (Some(Node::Inner(children)), Some(Node::Inner(others))) => {
-            for (at, (link, other)) in children.iter().zip(others).enumerate() {
+        (Some(Node::Inner(inner)), Some(Node::Inner(others))) => {
+            for (at, (link, other)) in inner.children.iter().zip(&others.children).enumerate() {
                 for_each_above(link, other, first + (at << (BITS * height)), height - 1, visit);
             }
         }
@@ -386,5 +453,48 @@ mod tests {
                 assert_eq!(&visited, plain);
             }
         }
+    }
+
+    /// How many nodes two vectors do not share.
+    fn apart(one: &Link, other: &Link) -> usize {
+        match (one.as_deref(), other.as_deref()) {
+            _ if same(one, other) => 0,
+            (Some(Node::Inner(one)), Some(Node::Inner(other))) => {
+                1 + one.children.iter().zip(&other.children).map(|(one, other)| apart(one, other)).sum::<usize>()
+            }
+            _ => 1,
+        }
+    }
+
+    #[test]
+    fn what_is_joined_and_equal_is_shared_from_then_on() {
+        let made = |first: u32| {
+            let mut vector = SparseVector::default();
+            (0..5000).for_each(|index| vector.set(index, if index == 0 { first } else { 7 }));
+            vector
+        };
+        let (mut more, less) = (made(9), made(8));
+        assert!(apart(&more.root, &less.root) > 300);
+        assert!(!more.join(&less));
+        assert!(apart(&more.root, &less.root) < 5, "{}", apart(&more.root, &less.root));
+        let mut equal = made(8);
+        assert!(!equal.join(&less) && same(&equal.root, &less.root));
+    }
+
+    #[test]
+    fn what_covers_another_vector_does_so_until_it_changes() {
+        let filled = |value: u32| {
+            let mut vector = SparseVector::default();
+            (0..5000).for_each(|index| vector.set(index, value));
+            vector
+        };
+        let (mut more, less) = (filled(9), filled(8));
+        for _ in 0..2 {
+            assert!(!more.join(&less));
+        }
+        more.set(17, 3);
+        assert!(more.join(&less) && more.get(17) == 8);
+        more.meet(&filled(5));
+        assert!(more.join(&less) && more.get(4000) == 8);
     }
 }

@@ -283,8 +283,8 @@ impl Prepared<'_> {
             suppressions,
             globals,
             whole: args.whole.unwrap_or_else(|| match args.budget {
-                None => long::whole_for(&args.engine),
-                Some(_) => long::whole_in_a_hurry(),
+                None => long::whole_for(context, &args.engine),
+                Some(_) => long::whole_in_a_hurry(context),
             }),
             source_roots: &args.source_root,
         };
@@ -310,6 +310,7 @@ fn options(context: &Context, args: &Analysis) -> Options {
         candidates: args.candidates || args.all,
         window: args.window.map(|events| usize::try_from(events).unwrap_or(usize::MAX)),
         budget: args.budget,
+        memory: context.most_memory,
         all_pairs: args.all_pairs,
         all: args.all,
         reduce: !args.no_reduce,

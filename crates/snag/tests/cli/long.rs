@@ -1,6 +1,7 @@
 //! Traces that are not kept whole in memory.
 
 use crate::support::*;
+use std::time::{Duration, Instant};
 
 /// A trace with races, and with memory of which each thread has its own.
 fn racy(folder: &Folder) -> String {
@@ -60,4 +61,33 @@ fn what_is_wrong_with_a_long_trace_is_said_once() {
     let condensed = snag(&["check", "--whole", "0", &fork]).expect(0);
     assert!(whole.stderr.contains("warning"), "{}", whole.stderr);
     assert_eq!(whole.stderr, condensed.stderr);
+}
+
+#[test]
+fn within_a_budget_what_shb_finds_in_a_trace_that_is_not_kept_whole_is_not_lost() {
+    let folder = Folder::new("long-in-time");
+    let trace = folder.path("long.snag");
+    snag(&["generate", "--events", "3000000", "--threads", "8", "-o", &trace]).expect(0);
+    // One is long enough to read the trace twice and once more, one is not.
+    for budget in [3.0, 0.3] {
+        let started = Instant::now();
+        let ran = snag(&["check", "-v", "--budget", &budget.to_string(), "--whole", "1000", &trace]).expect(1);
+        let most = Duration::from_secs_f64(budget * 1.05 + 1.0) + Duration::from_secs(2);
+        assert!(started.elapsed() < most, "{budget}: {:?}", started.elapsed());
+        assert!(ran.stdout.contains("found by shb"), "{budget}: {}", ran.stdout);
+        assert!(ran.stdout.contains("stopped early"), "{budget}: {}", ran.stdout);
+    }
+}
+
+#[test]
+fn engines_take_no_more_memory_than_the_user_allows() {
+    let folder = Folder::new("allowed");
+    let trace = folder.path("trace.snag");
+    snag(&["generate", "--events", "400000", "-o", &trace]).expect(0);
+    let check = |more: &[&str]| snag(&[&["check", "--budget", "2", &trace][..], more].concat()).expect(1);
+    let lacking = "for lack of memory only shb looks for races";
+    let ran = check(&["--memory", "64M"]);
+    assert!(ran.stderr.contains(lacking) && ran.stdout.contains("found by shb"), "{}", ran.stderr);
+    let ran = check(&["--memory", "2G", "--max-races", "1"]);
+    assert!(!ran.stderr.contains(lacking), "{}", ran.stderr);
 }
