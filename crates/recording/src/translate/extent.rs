@@ -73,7 +73,7 @@ impl Translator {
     /// Whether what is touched next can be followed. If not, a limit has ended the translation.
     #[inline]
     pub(super) fn has_room(&mut self) -> bool {
-        self.heap.touched().max(self.shadow.touched()) <= self.extent.room || self.make_room()
+        self.heap.touched().max(self.shadow.touched()) <= self.extent.room.max(ROOM) || self.make_room()
     }
 
     /// Forgets memory that the program does not have any more. What is known of it comes again if it is touched again.

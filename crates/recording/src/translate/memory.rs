@@ -3,7 +3,7 @@
 use super::Translator;
 use super::extent::is_possible;
 use super::heap::{Heap, Place};
-use super::shadow::{Foreign, REGION};
+use super::shadow::Foreign;
 use crate::wire::{INLINE, WITHOUT_VALUES, head, op};
 use snag_trace::tables::Object;
 use snag_trace::{BarrierId, CondId, LockId, MemoryOrder, Op, SemId, Space, ThreadId};
@@ -229,14 +229,10 @@ impl Translator {
     /// Memory goes back to the system.
     pub(super) fn unmap(&mut self, address: u64, size: u64, pc: u64) {
         self.free(address, pc);
-        if !is_possible(address, size) {
-            return;
+        // What was in memory that is no block stays known: whoever finds something else there later has to be told that it is new.
+        if is_possible(address, size) {
+            self.heap.forget(address, size);
         }
-        self.forget_near(address, size);
-        self.shadow.renew(address, size);
-        let inside = address.div_ceil(REGION)..(address + size) / REGION;
-        self.shadow.forget_regions_in(address, size, |number| inside.contains(&number));
-        self.heap.forget(address, size);
     }
 
     fn heap_changed(&mut self, address: u64, place: u64, size: u64, freed: bool) {

@@ -215,8 +215,10 @@ fn mappings_that_are_gone_are_forgotten() {
     for (detail, long) in [(1, true), (1, false), (0, false)] {
         let translator = told(maps(detail, long));
         assert!(!translator.oddities.has_ended(), "{:?}", translator.oddities);
-        let followed = [translator.heap.touched(), translator.shadow.touched()];
-        assert!(followed.iter().all(|&bytes| bytes < 1 << 20), "{detail} {long}: {followed:?}");
+        let (heap, shadow) = (translator.heap.touched(), translator.shadow.touched());
+        // What was in memory that is no block is forgotten when it becomes much.
+        let most = if detail == 0 { 1 << 28 } else { 1 << 20 };
+        assert!(heap < 1 << 20 && shadow < most, "{detail} {long}: {heap} {shadow}");
     }
 }
 
