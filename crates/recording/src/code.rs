@@ -117,16 +117,19 @@ impl Code {
     /// Where an address of the recording is in another run: with the file that was mapped there, or, outside all files, where it was.
     pub fn moved(&self, address: u64, now: &Symbols) -> u64 {
         let Some(then) = self.files.iter().find(|file| file.extent.contains(&address)) else { return address };
-        match now.mapped().find(|file| is_same(&file.path, &then.path)) {
+        match now.mapped().find(|file| file.path == then.path).or_else(|| self.elsewhere(&then.path, now)) {
             Some(now) => address.wrapping_sub(then.bias).wrapping_add(now.bias),
             None => address,
         }
     }
-}
 
-/// A program that is given again may lie elsewhere.
-fn is_same(now: &Path, then: &Path) -> bool {
-    now == then || now.file_name().is_some_and(|name| then.file_name() == Some(name))
+    /// A file of the same name in another folder, as a program that is given again may lie elsewhere; none that was itself mapped in the
+    /// recording.
+    fn elsewhere(&self, then: &Path, now: &Symbols) -> Option<Mapped> {
+        let name = then.file_name()?;
+        let is_other = |path: &Path| self.files.iter().any(|file| file.path == path);
+        now.mapped().find(|file| file.path.file_name() == Some(name) && !is_other(&file.path))
+    }
 }
 
 #[cfg(test)]
@@ -143,6 +146,24 @@ mod tests {
     fn mapped_at(start: u64) -> String {
         let path = std::env::current_exe().unwrap();
         format!("{start:x}-{:x} r--p 00000000 00:00 1 {}\n", start + 0x1000, path.display())
+    }
+
+    /// Addresses of a recording are looked for in the file that they were in, whatever others are called.
+    #[test]
+    fn a_file_of_the_same_name_is_not_taken_for_another_one() {
+        let line = |start: u64, path: &str| format!("{start:x}-{:x} r--p 00000000 00:00 1 {path}\n", start + 0x1000);
+        let extent = |start: u64| start..start + 0x1000;
+        let file = |path: &str, bias: u64| Mapped { path: path.into(), bias, extent: extent(bias) };
+        let files = vec![file("/one/plugin.so", 0x10_0000), file("/two/plugin.so", 0x20_0000)];
+        let code = Code { files, ..Code::default() };
+        let both = symbols(&(line(0x70_0000, "/one/plugin.so") + &line(0x80_0000, "/two/plugin.so")));
+        assert_eq!([0x10_0010, 0x20_0010].map(|address| code.moved(address, &both)), [0x70_0010, 0x80_0010]);
+        // The first one is not there this time.
+        let one = symbols(&line(0x80_0000, "/two/plugin.so"));
+        assert_eq!([0x10_0010, 0x20_0010].map(|address| code.moved(address, &one)), [0x10_0010, 0x80_0010]);
+        // What was moved to another folder is found there.
+        let moved = symbols(&(line(0x80_0000, "/two/plugin.so") + &line(0x90_0000, "/three/plugin.so")));
+        assert_eq!([0x10_0010, 0x20_0010].map(|address| code.moved(address, &moved)), [0x90_0010, 0x80_0010]);
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub mod sources;
 pub mod standing;
 pub mod symbols;
 pub mod translate;
+pub mod unfollowed;
 mod unrecorded;
 
 #[allow(dead_code)]

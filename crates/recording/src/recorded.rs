@@ -198,3 +198,28 @@ pub fn thread_numbers(trace: &Trace) -> Vec<usize> {
 pub fn thread_number(trace: &Trace, thread: ThreadId) -> usize {
     trace.tables.thread_name(thread).strip_prefix('T').and_then(|number| number.parse().ok()).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::{along_witness, through_race};
+
+    /// Whoever made the file may have said so.
+    #[test]
+    fn nobody_is_stopped_in_front_of_an_event_in_step_0() {
+        let text = &b"%snag 1\nmain|fork(T1)|1\nmain|w(x)|2\nT1|w(x)|3\n"[..];
+        let (trace, _) = snag_trace::read_from(text, None, None).and_then(|file| file.read_all()).unwrap();
+        let pair = [EventId::new(1), EventId::new(2)];
+        let recorded = |less: i64| {
+            let stretch = Stretch { steps: vec![(2, -less)], ..Stretch::default() };
+            Recorded { stretches: vec![stretch], ..Recorded::default() }
+        };
+        let witness = || [EventId::new(0)].into_iter();
+        assert!(along_witness(&trace, &recorded(0), witness(), &pair).is_ok());
+        let refused = [
+            along_witness(&trace, &recorded(1), witness(), &pair).unwrap_err(),
+            through_race(&trace, &recorded(1), witness(), pair).unwrap_err(),
+        ];
+        assert!(refused.iter().all(|why| why.contains("event 2 is in step 0 of its thread")), "{refused:?}");
+    }
+}

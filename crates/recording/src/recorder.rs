@@ -8,12 +8,14 @@ use crate::symbols::Symbols;
 use crate::translate::{Oddities, Translator};
 use crate::unrecorded;
 use crate::wire;
+use sha2::{Digest, Sha256};
+use snag_trace::OWNER_ONLY;
 use snag_trace::snag_format::{RECORDED_EVENTS, RecordingWriter};
 use std::ffi::OsString;
 use std::fs::{File, Permissions};
-use std::io::BufWriter;
+use std::io::{self, BufWriter};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -176,9 +178,12 @@ impl Recorder {
     /// what was in it is there until the program runs.
     pub fn record_into(options: &Options, path: &Path, started: impl FnOnce(u32)) -> Result<Summary, Unrecorded> {
         let new = !path.exists();
-        let file = File::options().write(true).create(true).truncate(false).mode(OWN).open(path);
-        let file = file
-            .map_err(|error| format!("{}: cannot create: {}", path.display(), snag_trace::why_not_created(&error)))?;
+        let cannot =
+            |error: io::Error| format!("{}: cannot create: {}", path.display(), snag_trace::why_not_created(&error));
+        let file = File::options().write(true).create(true).truncate(false).mode(OWNER_ONLY).open(path);
+        let file = file.map_err(cannot)?;
+        // Of a file that was there before.
+        make_private(&file).map_err(cannot)?;
         let recorder = Recorder::start(options).inspect_err(|_| {
             if new {
                 remove(path);
@@ -187,10 +192,6 @@ impl Recorder {
         started(recorder.child.id());
         // A pipe or a device has no length.
         let _ = file.set_len(0);
-        if file.metadata().is_ok_and(|data| data.is_file()) {
-            // Of a file that was there before; somebody else's cannot be changed.
-            let _ = file.set_permissions(Permissions::from_mode(OWN));
-        }
         recorder.record(file, path)
     }
 
@@ -203,6 +204,30 @@ impl Recorder {
         if translator.count() as u64 > output.told || translator.has_many_turns() {
             output.end_block(translator);
         }
+    }
+
+    /// Translates the next chunk, if one is full before long; else false.
+    pub fn next(&mut self, patience: Duration, take: &mut dyn FnMut(&mut Translator)) -> bool {
+        let Recorder { ring, translator, .. } = self;
+        translator.extent.is_of(ring.owner());
+        let full = ring.next(patience, |words| translator.chunk(words, false, take));
+        if translator.oddities.damaged.is_some() {
+            ring.abandon();
+        }
+        full
+    }
+
+    /// What the program has done to what it shares with the recorder, if something is known.
+    pub fn damage(&mut self) -> Option<String> {
+        self.note_trouble();
+        self.translator.oddities.damaged.as_ref().map(|what| format!("{DAMAGED}: {what}"))
+    }
+
+    /// Why nothing, or no more, is to be concluded from what was recorded so far, if that is so.
+    pub fn trouble(&mut self) -> Option<String> {
+        let damage = self.damage();
+        let Oddities { limit, broken, .. } = &self.translator.oddities;
+        damage.or_else(|| limit.clone()).or_else(|| broken.clone())
     }
 
     /// Records until the program has ended, into a file that is readable up to its last block at any time.
@@ -219,10 +244,7 @@ impl Recorder {
         output.extra(self.about());
         let mut written = (Instant::now(), 0);
         let ended = loop {
-            self.translator.extent.is_of(self.ring.owner());
-            let translator = &mut self.translator;
-            let mut take = |translator: &mut Translator| output.take(translator);
-            let full = self.ring.next(Duration::from_millis(50), |words| translator.chunk(words, false, &mut take));
+            let full = self.next(Duration::from_millis(50), &mut |translator| output.take(translator));
             if output.told != written.1 {
                 written = (Instant::now(), output.told);
             }
@@ -231,9 +253,6 @@ impl Recorder {
                 self.keep_up(&mut output);
                 self.translator.extent.look();
                 written = (Instant::now(), output.told);
-            }
-            if self.translator.oddities.damaged.is_some() {
-                self.ring.abandon();
             }
             if full {
                 continue;
@@ -244,7 +263,7 @@ impl Recorder {
                 Err(error) => return Err(format!("cannot wait for the program: {error}").into()),
             }
         };
-        self.translator.extent.ended(most_resident());
+        self.translator.extent.ended();
         self.drain(&mut output);
         self.note_trouble();
         let is_recorded = self.ring.owner() != 0 || self.translator.count() > 0;
@@ -355,6 +374,9 @@ pub fn has_shared_clock() -> bool {
     has("constant_tsc") && has("nonstop_tsc") && is_trusted
 }
 
+/// What is said of a program that has done what [`Ring::damage`] is about.
+pub const DAMAGED: &str = "the program has damaged what it shares with snag";
+
 /// What a recording says of threads that ran at the same time.
 pub const FREELY: &str = "free";
 
@@ -376,16 +398,25 @@ fn remove(path: &Path) {
     }
 }
 
-/// Who may read a recording, as with a core: it has what the program had in its memory.
-const OWN: u32 = 0o600;
+/// Makes sure that nobody but this user can read what comes into a file. A pipe or a device is as it is.
+fn make_private(file: &File) -> io::Result<()> {
+    let data = file.metadata()?;
+    if !data.is_file() {
+        return Ok(());
+    }
+    // SAFETY: it cannot fail.
+    if data.uid() != unsafe { libc::geteuid() } {
+        return Err(io::Error::other(snag_trace::ANOTHER_USERS));
+    }
+    if data.mode() & 0o777 == OWNER_ONLY {
+        return Ok(());
+    }
+    file.set_permissions(Permissions::from_mode(OWNER_ONLY))
+        .map_err(|error| io::Error::other(format!("others can read what is in it, which cannot be changed: {error}")))
+}
 
 /// What was recorded is written at least as often as this, as long as it is little.
 const LONGEST: Duration = Duration::from_millis(200);
-
-/// The most memory, in bytes, that any program had which we have started and waited for.
-fn most_resident() -> u64 {
-    usage(libc::RUSAGE_CHILDREN).ru_maxrss.max(0) as u64 * 1024
-}
 
 fn usage(whose: libc::c_int) -> libc::rusage {
     // SAFETY: all zeroes is a valid rusage, and it outlives the call.
@@ -403,14 +434,28 @@ fn processor_time(whose: libc::c_int) -> Duration {
     duration(usage.ru_utime) + duration(usage.ru_stime)
 }
 
-/// A checksum of a program, to tell whether it has changed.
-pub fn digest(program: &Path) -> Option<String> {
+/// A digest of a program, to tell whether it has changed: nobody can make another program that has the same.
+fn digest(program: &Path) -> Option<String> {
     std::fs::read(program).ok().map(|bytes| digest_of(&bytes))
 }
 
+fn digest_of(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether a program is the one of which a recording says this.
+pub fn has_digest(program: &Path, digest: &str) -> bool {
+    std::fs::read(program).is_ok_and(|bytes| is_digest_of(&bytes, digest))
+}
+
 /// The same of what is in the file.
-pub fn digest_of(bytes: &[u8]) -> String {
-    format!("{:016x}", checksum(bytes))
+pub fn is_digest_of(bytes: &[u8], digest: &str) -> bool {
+    const CHECKSUM: usize = 16;
+    match digest.len() {
+        // Older recordings have a checksum.
+        CHECKSUM => digest == format!("{:016x}", checksum(bytes)),
+        _ => digest == digest_of(bytes),
+    }
 }
 
 /// A checksum of the environment, but for what differs from shell to shell.

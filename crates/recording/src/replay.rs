@@ -3,6 +3,8 @@
 //! The schedule says which thread runs for how many steps. The runtime follows it; the tool compares what happens with
 //! what was recorded, or, at the end of a witness, looks at the threads that stand in front of their racing accesses.
 
+mod printed;
+
 use crate::recorded::{Recorded, thread_numbers};
 use crate::recorder::{Ended, Options, Prints, Recorder};
 use crate::ring::{Settings, memory_file};
@@ -10,6 +12,7 @@ use crate::standing::{Stopped, Wanted, records};
 use crate::symbols::Symbols;
 use crate::translate::Translator;
 use crate::wire::{self, Segment};
+pub use printed::{MOST as MOST_PRINTED, Printed};
 use snag_trace::events::Event;
 use snag_trace::snag_format::RecordedEvent;
 use snag_trace::{EventId, Op, Tables, Trace, VarId, Variable};
@@ -28,13 +31,13 @@ pub fn along_witness(
     recorded: &Recorded,
     witness: impl Iterator<Item = EventId>,
     then: &[EventId],
-) -> Vec<Segment> {
+) -> Result<Vec<Segment>, String> {
     let numbers = thread_numbers(trace);
     let steps = recorded.steps(trace);
     let number = |event: EventId| numbers[trace.thread_of(event).index()] as u32;
     // One step can be several events, a copy for one. Those who are to stand in front of the last do not do the first.
-    let last: HashMap<u32, u64> =
-        then.iter().map(|&event| (number(event), steps[event.index()].saturating_sub(1))).collect();
+    let last = then.iter().map(|&event| Ok((number(event), before(&steps, event)?)));
+    let last = last.collect::<Result<HashMap<u32, u64>, String>>()?;
     let mut segments: Vec<Segment> = Vec::new();
     let mut add = |thread: u32, until: u64, timeout: bool| match segments.last_mut() {
         Some(segment) if segment.thread == thread && !timeout => segment.until = segment.until.max(until),
@@ -55,7 +58,14 @@ pub fn along_witness(
         timeout: 0,
         until: last[&number(event)],
     }));
-    segments
+    Ok(segments)
+}
+
+/// How many steps the thread of an event has done when it stands in front of it.
+fn before(steps: &[u64], event: EventId) -> Result<u64, String> {
+    steps[event.index()].checked_sub(1).ok_or_else(|| {
+        format!("the recording says that event {} is in step 0 of its thread, and steps are counted from 1", event.0)
+    })
 }
 
 /// The same with the two accesses themselves at its end, in the order given.
@@ -64,26 +74,37 @@ pub fn through_race(
     recorded: &Recorded,
     witness: impl Iterator<Item = EventId>,
     pair: [EventId; 2],
-) -> Vec<Segment> {
-    let mut segments = along_witness(trace, recorded, witness, &pair);
+) -> Result<Vec<Segment>, String> {
+    let mut segments = along_witness(trace, recorded, witness, &pair)?;
     let numbers = thread_numbers(trace);
     let steps = recorded.steps(trace);
     for event in pair {
         let thread = numbers[trace.thread_of(event).index()] as u32;
         segments.push(Segment { thread, timeout: 0, until: steps[event.index()] });
     }
-    segments
+    Ok(segments)
 }
 
 /// How a run ended that was driven through a race and then left to itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Its end; `None` if it had to be ended.
-    pub ended: Option<Ended>,
-    /// What it printed.
-    pub output: Vec<u8>,
+    /// Its end.
+    pub end: End,
+    /// What it printed; nothing if that was too much.
+    pub printed: Printed,
     /// Whether it came through the race.
     pub followed: bool,
+}
+
+/// How a run came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By itself.
+    Ended(Ended),
+    /// Nothing happened any more, or it took too long: it was ended.
+    Stuck,
+    /// It printed more than [`MOST_PRINTED`] bytes: it was ended.
+    PrintedTooMuch,
 }
 
 /// How long a run may take that is left to itself.
@@ -99,25 +120,35 @@ pub fn outcome(command: Vec<OsString>, schedule: Vec<Segment>, seed: u64) -> Res
     let mut recorder = Recorder::start(&Options { command, settings, prints, seal: None })?;
     let started = Instant::now();
     let mut last = (Instant::now(), 0);
-    let ended = loop {
+    let end = loop {
         let moved = recorder.ring.next(Duration::from_millis(5), |_| ());
         let replayed = recorder.ring.header().replayed.load(Relaxed);
         if moved || replayed != last.1 {
             last = (Instant::now(), replayed);
         }
         if let Some(status) = recorder.child.try_wait().map_err(|error| format!("cannot wait: {error}"))? {
-            break Some(Ended::from(status));
+            break End::Ended(Ended::from(status));
         }
-        if last.0.elapsed() > PATIENCE || started.elapsed() > LONGEST {
-            let _ = recorder.child.kill();
-            let _ = recorder.child.wait();
-            break None;
-        }
+        let end = match printed::is_too_much(&file) {
+            true => End::PrintedTooMuch,
+            false if last.0.elapsed() > PATIENCE || started.elapsed() > LONGEST => End::Stuck,
+            false => continue,
+        };
+        let _ = recorder.child.kill();
+        let _ = recorder.child.wait();
+        break end;
     };
+    if let Some(damage) = recorder.damage() {
+        return Err(format!("nothing is known about the race: {damage}"));
+    }
     let followed = recorder.ring.header().outcome.load(Acquire) == wire::FOLLOWED;
-    let mut output = vec![0; file.metadata().map_or(0, |data| data.len() as usize)];
-    file.read_exact_at(&mut output, 0).map_err(|error| format!("cannot read what was printed: {error}"))?;
-    Ok(Outcome { ended, output, followed })
+    // The last of it may have come after the last look.
+    let end = if printed::is_too_much(&file) { End::PrintedTooMuch } else { end };
+    let printed = match end {
+        End::PrintedTooMuch => Ok(Printed::default()),
+        _ => Printed::read(&file).map_err(|error| format!("cannot read what was printed: {error}")),
+    };
+    Ok(Outcome { end, printed: printed?, followed })
 }
 
 /// One of the accesses of a race, or of the acquires of a deadlock, that is about to happen.
@@ -163,6 +194,7 @@ pub fn drive(
     let look_before = schedule.len();
     let numbers = thread_numbers(trace);
     let steps = recorded.steps(trace);
+    then.iter().try_for_each(|&event| before(&steps, event).map(|_| ()))?;
     // One step more for each, if need be.
     schedule.extend(then.iter().map(|&event| {
         let thread = numbers[trace.thread_of(event).index()] as u32;
@@ -178,6 +210,8 @@ pub fn drive(
             Some(why) => Err(why + &look.elsewhere(&mut recorder)),
             None => look.stand(&mut recorder),
         };
+        // Whatever it looks like: if it was written over, nobody knows who says so.
+        let stood = recorder.trouble().map_or(stood, Err);
         stood.map_or_else(|why| Driven::Diverged { done, all: look_before as u64, why }, Driven::Confirmed)
     });
     // It has served its purpose.
@@ -190,8 +224,11 @@ pub fn drive(
 fn follow(recorder: &mut Recorder) -> Result<Option<String>, String> {
     let mut last = (Instant::now(), 0, 0);
     loop {
-        let Recorder { ring, translator, .. } = recorder;
-        let moved = ring.next(Duration::from_millis(5), |words| translator.chunk(words, false, &mut Translator::taken));
+        let moved = recorder.next(Duration::from_millis(5), &mut Translator::taken);
+        if let Some(why) = recorder.trouble() {
+            return Ok(Some(why));
+        }
+        let ring = &recorder.ring;
         match ring.header().outcome.load(Acquire) {
             wire::STANDING => return Ok(None),
             wire::DIVERGED => return Ok(Some("the thread whose turn it was cannot run".to_owned())),
@@ -229,11 +266,11 @@ struct Look<'a> {
 impl Look<'_> {
     /// Translates all there is. Everything stands still, so the chunk is as it is.
     fn translate(&mut self, recorder: &mut Recorder) {
+        while recorder.next(Duration::ZERO, &mut Translator::taken) {}
         let Recorder { ring, translator, .. } = recorder;
-        while ring.next(Duration::ZERO, |words| translator.chunk(words, false, &mut Translator::taken)) {}
         let rest = ring.rest().to_vec();
         self.read = records(&rest).map(<[u64]>::len).sum();
-        translator.chunk(&rest, false, &mut Translator::taken);
+        translator.chunk(&rest[..self.read], false, &mut Translator::taken);
     }
 
     fn name(&self, event: EventId) -> &str {
@@ -382,9 +419,7 @@ pub fn repeat(trace: &Trace, recorded: &Recorded, command: Vec<OsString>) -> Res
     let mut recorder = Recorder::start(&Options { command, settings, prints: Prints::AsWeDo, seal: None })?;
     let mut comparison = Comparison { trace, compared: 0, difference: None };
     let ended = loop {
-        let Recorder { ring, translator, .. } = &mut recorder;
-        let mut compare = |translator: &mut Translator| comparison.compare(translator);
-        if ring.next(Duration::from_millis(20), |words| translator.chunk(words, false, &mut compare)) {
+        if recorder.next(Duration::from_millis(20), &mut |translator| comparison.compare(translator)) {
             continue;
         }
         match recorder.child.try_wait() {
@@ -393,10 +428,13 @@ pub fn repeat(trace: &Trace, recorded: &Recorded, command: Vec<OsString>) -> Res
             Err(error) => return Err(format!("cannot wait for the program: {error}")),
         }
     };
-    let Recorder { ring, translator, .. } = &mut recorder;
     let mut compare = |translator: &mut Translator| comparison.compare(translator);
-    while ring.next(Duration::ZERO, |words| translator.chunk(words, false, &mut compare)) {}
+    while recorder.next(Duration::ZERO, &mut compare) {}
+    let Recorder { ring, translator, .. } = &mut recorder;
     translator.chunk(ring.rest(), true, &mut compare);
+    if let Some(trouble) = recorder.trouble() {
+        return Err(format!("what the program did cannot be compared with the recording: {trouble}"));
+    }
     let Comparison { compared, difference, .. } = comparison;
     if let Some((event, then, now)) = difference {
         return Ok(Repeated::Differs(event, then, now));

@@ -63,12 +63,14 @@ pub struct Oddities {
     pub broken: Option<String>,
     /// What shows that the program has damaged what it shares with the recorder, if something does: the trace ends there.
     pub damaged: Option<String>,
+    /// Which limit of the recorder the program has met, if it has: the trace ends there.
+    pub limit: Option<String>,
 }
 
 impl Oddities {
     /// Whether nothing more is translated.
     pub fn has_ended(&self) -> bool {
-        self.broken.is_some() || self.damaged.is_some()
+        self.broken.is_some() || self.damaged.is_some() || self.limit.is_some()
     }
 }
 
@@ -114,7 +116,7 @@ pub struct Translator {
     /// What replayed threads were stopped in front of, by thread; none for those that have gone on since.
     pub stopped: HashMap<u32, Stopped>,
     fence: Option<VarId>,
-    /// How much memory the program may have.
+    /// What memory the program has.
     pub extent: Extent,
     /// If threads run freely.
     freely: Option<Box<freely::Freely>>,
@@ -306,6 +308,12 @@ impl Translator {
         self.oddities.damaged.get_or_insert(what);
     }
 
+    /// More than can be followed.
+    #[cold]
+    fn limit(&mut self, what: String) {
+        self.oddities.limit.get_or_insert(what);
+    }
+
     /// The events have been taken.
     pub fn taken(&mut self) {
         self.taken += self.batch.len();
@@ -389,6 +397,8 @@ impl Translator {
             op::ATOMIC_READ | op::ATOMIC_WRITE | op::RMW => self.atomic(code, detail, pc, a, b, word(3)),
             op::RANGE_READ | op::RANGE_WRITE => self.range(code, pc, a, b, words.get(3..).unwrap_or(&[])),
             op::ALLOC => self.alloc(a, b, detail != 0, pc),
+            // How many bytes, unless it is a block of the heap.
+            op::FREE if b > 1 => self.unmap(a, b, pc),
             op::FREE => self.free(a, pc),
             op::LOCK | op::READ_LOCK => self.lock(a, b, code == op::LOCK, pc),
             op::UNLOCK => self.unlock(a, b, pc),

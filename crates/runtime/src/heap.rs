@@ -181,7 +181,7 @@ pub unsafe extern "C" fn mmap64(
 unsafe extern "C" fn unmap_at(block: Pointer, size: usize, pc: usize) -> c_int {
     // This also takes the value of a write that is about to be lost.
     if counts(frees(block, pc), pc) {
-        put3(head(op::FREE, 0, pc), block as u64, 1);
+        put3(head(op::FREE, 0, pc), block as u64, size.max(1) as u64);
     }
     before_change(block as usize, size);
     unsafe { real!(munmap, fn(Pointer, usize) -> c_int)(block, size) }
@@ -200,7 +200,7 @@ unsafe extern "C" fn advise_at(block: Pointer, size: usize, advice: c_int, pc: u
 
 unsafe extern "C" fn remap_at(block: Pointer, old: usize, new: usize, flags: c_int, to: Pointer, pc: usize) -> Pointer {
     if counts(frees(block, pc), pc) {
-        put3(head(op::FREE, 0, pc), block as u64, 1);
+        put3(head(op::FREE, 0, pc), block as u64, old.max(1) as u64);
     }
     before_change(block as usize, old);
     unsafe { real!(mremap, fn(Pointer, usize, usize, c_int, Pointer) -> Pointer)(block, old, new, flags, to) }

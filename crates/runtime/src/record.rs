@@ -56,13 +56,23 @@ pub struct Wanted {
     pub watchdog: u32,
     pub segments: usize,
     pub stop_at_end: bool,
+    /// Before this segment the tool looks; 0: nowhere.
+    pub look_before: u64,
     /// Bytes of the shared memory.
     length: usize,
 }
 
 /// Written once, by [`attach`].
-static WANTED: Global<Wanted> =
-    Global::new(Wanted { chunks: 1, tool: 0, quantum: 1, watchdog: 0, segments: 0, stop_at_end: false, length: 0 });
+static WANTED: Global<Wanted> = Global::new(Wanted {
+    chunks: 1,
+    tool: 0,
+    quantum: 1,
+    watchdog: 0,
+    segments: 0,
+    stop_at_end: false,
+    look_before: 0,
+    length: 0,
+});
 
 /// Chunks that were filled. Guarded by the token.
 static FILLED: AtomicU32 = AtomicU32::new(0);
@@ -117,6 +127,7 @@ pub fn attach(path: &[u8]) -> bool {
             watchdog: header.watchdog,
             segments: header.segments as usize,
             stop_at_end: header.stop_at_end != 0,
+            look_before: header.look_before,
             length: length as usize,
         };
     }

@@ -283,7 +283,7 @@ pub fn end_turn(thread: *mut Thread) {
         let lists = lists();
         lists.segment += 1;
         header().replayed.store(lists.segment as u64, Relaxed);
-        if lists.segment as u64 == header().look_before {
+        if lists.segment as u64 == wanted().look_before {
             let_the_tool_look();
         }
         if lists.segment == segments().len() {
@@ -297,7 +297,7 @@ fn let_the_tool_look() {
     let header = header();
     header.outcome.store(wire::STANDING, Release);
     futex_wake(&header.outcome, 1, true);
-    while header.looked.load(Acquire) == 0 && c::is_alive(header.tool) {
+    while header.looked.load(Acquire) == 0 && c::is_alive(wanted().tool) {
         futex_wait(&header.looked, 0, Some(500_000_000), true);
     }
     header.outcome.store(0, Release);

@@ -21,7 +21,7 @@ pub const VARIABLE: &str = "SNAG_RECORDING";
 pub const MAGIC: u64 = 0x3167_6e69_7267_616e;
 
 /// Changes whenever records or header change.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// Bytes before the schedule, and the size of a page.
 pub const PAGE: usize = 4096;
@@ -145,7 +145,7 @@ pub mod op {
     pub const SWITCH: u8 = 11;
     /// address, size
     pub const ALLOC: u8 = 12;
-    /// address, 1 if the memory went back to the system
+    /// address, 1 if the memory went back to the system; for mappings their length
     pub const FREE: u8 = 13;
     /// address, kind of lock
     pub const LOCK: u8 = 14;

@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::patient::Patient;
+use crate::temporary;
 use snag_predict::Progress;
 use snag_report::Unread;
 use snag_trace::{Error, Events, Format, Position, Tables, Trace, TraceReader};
@@ -63,15 +64,7 @@ impl Source {
             let read = Arc::new(AtomicU64::new(0));
             let counted = Counted { file, read: read.clone() };
             let reader = snag_trace::read_within(context.memory, counted, format, Some(path)).map_err(failed)?;
-            return Ok(Source {
-                name: name(path),
-                reader,
-                bytes: Some((length, read)),
-                again: false,
-                regardless: false,
-                until: None,
-                cut_short: false,
-            });
+            return Ok(Source { bytes: Some((length, read)), ..Source::new(&name(path), reader) });
         }
         let reader = match Patient::is_for(path) {
             false => snag_trace::open_within(context.memory, path, format),
@@ -86,15 +79,7 @@ impl Source {
             true => unread(&name(path), Error::new(Position::Whole, INTERRUPTED)),
             false => failed(error),
         })?;
-        Ok(Source {
-            name: name(path),
-            reader,
-            bytes: None,
-            again: false,
-            regardless: false,
-            until: None,
-            cut_short: false,
-        })
+        Ok(Source::new(&name(path), reader))
     }
 
     /// A trace that comes from elsewhere.
@@ -301,7 +286,7 @@ enum Stop<E> {
 
 /// A trace as messages and reports name it.
 pub fn name(path: &Path) -> String {
-    path.display().to_string()
+    temporary::name(path)
 }
 
 /// The error in two parts, for reports that list what they lack.

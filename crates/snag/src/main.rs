@@ -46,6 +46,8 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     panic::end_the_program();
+    #[cfg(unix)]
+    cut_off::expect();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),

@@ -3,6 +3,7 @@
 //! It is 32 random bytes in a file that only the user can read, in the user's folder for the state of programs.
 
 use snag_recording::seal::Seal;
+use snag_recording::unfollowed;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -35,9 +36,13 @@ fn folder() -> Option<PathBuf> {
 
 /// A home directory may be that of several machines.
 fn machine() -> String {
-    let name =
-        ["/etc/machine-id", "/var/lib/dbus/machine-id"].iter().find_map(|path| std::fs::read_to_string(path).ok());
-    name.map(|name| name.trim().to_owned()).unwrap_or_default()
+    named_in(&["/etc/machine-id", "/var/lib/dbus/machine-id", "/proc/sys/kernel/hostname"]).unwrap_or_default()
+}
+
+/// What is in the first of these files that has something in it: images of systems have an empty one.
+fn named_in<P: AsRef<Path>>(files: &[P]) -> Option<String> {
+    let name = |path: &P| Some(std::fs::read_to_string(path).ok()?.trim().to_owned()).filter(|name| !name.is_empty());
+    files.iter().find_map(name)
 }
 
 fn secret(folder: &Path, path: &Path) -> io::Result<[u8; LENGTH]> {
@@ -71,13 +76,12 @@ fn make(folder: &Path, path: &Path) -> io::Result<()> {
 }
 
 fn read(path: &Path) -> io::Result<[u8; LENGTH]> {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    let data = file.metadata()?;
-    if !data.is_file() || !is_ours(&data) || data.mode() & 0o077 != 0 || data.len() != LENGTH as u64 {
-        return Err(io::Error::other(
-            "not a file of 32 bytes that only its owner, this user, can read or write; remove it",
-        ));
+    let (mut file, data) = unfollowed::open(path)?;
+    if !is_ours(&data) {
+        return Err(io::Error::other(format!("the key belongs to another user (number {})", data.uid())));
+    }
+    if data.mode() & 0o077 != 0 || data.len() != LENGTH as u64 {
+        return Err(io::Error::other("not a file of 32 bytes that only its owner can read or write; remove it"));
     }
     let mut secret = [0; LENGTH];
     file.read_exact(&mut secret)?;
@@ -133,6 +137,29 @@ mod tests {
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         assert_eq!(std::fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "nothing else is left there");
+    }
+
+    #[test]
+    fn a_machine_without_a_number_has_its_name() {
+        let base = Folder::new("machine");
+        let [empty, name] = ["empty", "name"].map(|file| base.0.join(file));
+        std::fs::write(&empty, "\n").unwrap();
+        std::fs::write(&name, "host\n").unwrap();
+        assert_eq!(named_in(&[&empty, &base.0.join("none"), &name]).as_deref(), Some("host"));
+        assert_eq!(named_in(&[&empty]), None);
+        assert!(!machine().is_empty());
+    }
+
+    #[test]
+    fn the_key_of_another_user_is_said_to_be_one() {
+        let base = Folder::new("another");
+        let path = base.0.join("key");
+        secret(&base.0, &path).unwrap();
+        // Only the superuser can give a file to somebody else.
+        if std::os::unix::fs::chown(&path, Some(65534), None).is_ok() {
+            let why = secret(&base.0, &path).unwrap_err().to_string();
+            assert!(why.contains("belongs to another user (number 65534)"), "{why}");
+        }
     }
 
     #[test]

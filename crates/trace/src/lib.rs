@@ -51,7 +51,8 @@ pub use ids::*;
 pub use names::Names;
 pub use op::{MemoryOrder, Op, Ops};
 pub use open::{
-    Format, TraceWriter, WriteOptions, create, open, open_within, read_from, read_within, why, why_not_created,
+    ANOTHER_USERS, Format, OWNER_ONLY, TraceWriter, WriteOptions, create, open, open_within, read_from, read_within,
+    why, why_not_created,
 };
 pub use pointers::Pointers;
 pub use reader::{BlockReader, TraceReader};

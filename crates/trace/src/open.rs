@@ -347,6 +347,36 @@ impl<F: FormatWriter> TraceWriter for Writer<F> {
     }
 }
 
+/// Who may read a trace, as with a core: it has what a program had in its memory.
+pub const OWNER_ONLY: u32 = 0o600;
+
+/// How a new trace is created.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, OWNER_ONLY);
+    options
+}
+
+/// A trace goes into no file of somebody else, who has not asked for it and may take it for the own.
+#[cfg(unix)]
+fn may_replace(existing: &fs::Metadata, new: &fs::Metadata) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    match existing.uid() == new.uid() {
+        true => Ok(()),
+        false => Err(io::Error::other(ANOTHER_USERS)),
+    }
+}
+
+#[cfg(not(unix))]
+fn may_replace(_: &fs::Metadata, _: &fs::Metadata) -> io::Result<()> {
+    Ok(())
+}
+
+/// Why a trace does not go into a file.
+pub const ANOTHER_USERS: &str = "the file that is there belongs to another user";
+
 /// A file that appears under its name when it is finished and vanishes when it is dropped before.
 enum Destination {
     /// The standard output, a pipe or a device: what is written is gone.
@@ -383,12 +413,13 @@ impl Destination {
             hidden.push(last);
             hidden.push(format!(".{number}.partial"));
             let temporary = name.with_file_name(hidden);
-            match OpenOptions::new().write(true).create_new(true).open(&temporary) {
+            match private().open(&temporary) {
                 Ok(file) => {
-                    if let Some(metadata) = existing {
-                        let _ = fs::set_permissions(&temporary, metadata.permissions());
+                    let beside = Beside { file, temporary, name };
+                    if let Some(existing) = existing {
+                        may_replace(&existing, &beside.file.metadata()?)?;
                     }
-                    return Ok(Destination::Beside(Beside { file, temporary, name }));
+                    return Ok(Destination::Beside(beside));
                 }
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tries < 100 => {
                     tries += 1;

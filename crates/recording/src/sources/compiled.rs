@@ -2,7 +2,7 @@
 
 use super::open;
 use crate::recorded::Recorded;
-use crate::recorder::digest_of;
+use crate::recorder::is_digest_of;
 use addr2line::gimli::{self, AttributeValue, EndianSlice, RunTimeEndian};
 use object::{Object, ObjectSection};
 use std::collections::{HashMap, HashSet};
@@ -29,7 +29,7 @@ impl Files {
         // A recording has the path as it really is; one that means another file for each reader was not recorded here.
         let is_exact = |real: &Path| real == program;
         let bytes = open::regular(program, LARGEST_PROGRAM, is_exact)?;
-        (recorded.about("digest")? == digest_of(&bytes)).then(|| Files::in_program(&bytes))
+        is_digest_of(&bytes, recorded.about("digest")?).then(|| Files::in_program(&bytes))
     }
 
     /// Those that the debug information of a program names.

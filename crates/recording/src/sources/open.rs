@@ -1,9 +1,10 @@
 //! Reading a file that somebody else named.
 
-use std::fs::{File, OpenOptions};
+use crate::unfollowed;
+use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// What is in a regular file of up to so many bytes, if `may` allows it once it is told where the file really is. Does not wait for
@@ -14,11 +15,9 @@ pub(super) fn regular(path: &Path, longest: u64, may: impl Fn(&Path) -> bool) ->
     if !expected.is_file() || expected.len() > longest || !may(&real) {
         return None;
     }
-    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY | libc::O_CLOEXEC;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(&real).ok()?;
-    let found = file.metadata().ok()?;
+    let (file, found) = unfollowed::open(&real).ok()?;
     let same = (found.dev(), found.ino()) == (expected.dev(), expected.ino());
-    if !same || !found.is_file() || found.len() > longest || is_elsewhere(&file, &real) {
+    if !same || found.len() > longest || is_elsewhere(&file, &real) {
         return None;
     }
     let mut bytes = Vec::new();

@@ -23,7 +23,7 @@ const LAST: u8 = 16;
 /// Blocks that live in mappings of their own get addresses of their own in the
 /// trace, a new number in the upper bits for each: when they are gone, their addresses may become anything. So does a block
 /// where the trace has a live one: that was freed in a way that was not seen, by nobody knows whom.
-const NUMBERED: u32 = 48;
+pub const NUMBERED: u32 = 48;
 
 /// Longer blocks get addresses of their own, too: what is said of each granule would be too much.
 const LARGE: u64 = 1 << 26;
@@ -86,6 +86,8 @@ pub struct Heap {
     /// How much of that there was.
     numbers: u64,
     regions: Vec<Box<[u8; GRANULES]>>,
+    /// Those of them that were forgotten: outside all blocks, as new ones are.
+    vacant: Vec<u32>,
     /// Region of each number.
     found: HashMap<u64, u32, BuildWordHasher>,
     recent: Vec<Found>,
@@ -98,6 +100,11 @@ pub struct Heap {
 fn usable(size: u64) -> u64 {
     const HEAD: u64 = 8;
     size.saturating_add(HEAD).next_multiple_of(GRANULE).max(2 * GRANULE) - HEAD
+}
+
+/// Whether no granule is in a block, or was.
+fn is_outside(states: &[u8; GRANULES]) -> bool {
+    states.iter().all(|&state| state == OUTSIDE)
 }
 
 impl Heap {
@@ -115,12 +122,14 @@ impl Heap {
             // No address has this region.
             self.recent = vec![Found { number: u64::MAX, region: 0, numbered: 0, first: NOTHING }; RECENT];
         }
-        let (regions, fresh) = (&mut self.regions, &mut self.fresh);
+        let (regions, vacant, fresh) = (&mut self.regions, &mut self.vacant, &mut self.fresh);
         let start = number * REGION;
         let region = *self.found.entry(number).or_insert_with(|| {
             fresh.push(start..start.saturating_add(REGION));
-            regions.push(Box::new([OUTSIDE; GRANULES]));
-            regions.len() as u32 - 1
+            vacant.pop().unwrap_or_else(|| {
+                regions.push(Box::new([OUTSIDE; GRANULES]));
+                regions.len() as u32 - 1
+            })
         });
         let from = self.numbered.partition_point(|memory| memory.end() <= start);
         let inside = self.numbered[from..].iter().take_while(|memory| memory.start < start.saturating_add(REGION));
@@ -136,10 +145,56 @@ impl Heap {
             self.found.keys().map(|number| number * REGION..(number * REGION).saturating_add(REGION)).collect();
     }
 
-    /// Bytes of all regions that were ever touched.
+    /// Bytes of all regions that were touched and not forgotten.
     #[inline]
     pub fn touched(&self) -> u64 {
-        self.regions.len() as u64 * REGION
+        self.found.len() as u64 * REGION
+    }
+
+    /// Forgets the regions of which `may` says so by their numbers, unless there are blocks in them, or were: of others there is nothing
+    /// to know but that they were touched.
+    pub fn forget_if(&mut self, mut may: impl FnMut(u64) -> bool) {
+        let (regions, vacant) = (&self.regions, &mut self.vacant);
+        self.found.retain(|&number, &mut index| {
+            let goes = may(number) && is_outside(&regions[index as usize]);
+            if goes {
+                vacant.push(index);
+            }
+            !goes
+        });
+        self.recent.clear();
+    }
+
+    /// The same for all regions with bytes in a stretch of memory.
+    pub fn forget(&mut self, address: u64, size: u64) {
+        let Some(last) = size.checked_sub(1).map(|more| address.saturating_add(more)) else { return };
+        let inside = address / REGION..=last / REGION;
+        if inside.end() - inside.start() >= self.found.len() as u64 {
+            return self.forget_if(|number| inside.contains(&number));
+        }
+        for number in inside {
+            if let Some(&index) = self.found.get(&number)
+                && is_outside(&self.regions[index as usize])
+            {
+                self.found.remove(&number);
+                self.vacant.push(index);
+            }
+        }
+        self.recent.clear();
+    }
+
+    /// How many regions there are of which `is` says so by their numbers.
+    pub fn count_regions(&self, mut is: impl FnMut(u64) -> bool) -> u64 {
+        self.found.keys().filter(|&&number| is(number)).count() as u64
+    }
+
+    /// Whether memory that has addresses of its own has some of them in this stretch of the trace, which is as long as a region.
+    pub fn has_place_in(&self, number: u64) -> bool {
+        const NUMBERS: u32 = NUMBERED - REGION.trailing_zeros();
+        let start = (number & !(u64::MAX << NUMBERS)) * REGION;
+        let from = self.numbered.partition_point(|memory| memory.end() <= start);
+        let inside = self.numbered[from..].iter().take_while(|memory| memory.start < start.saturating_add(REGION));
+        inside.into_iter().any(|memory| memory.place >> NUMBERED == number >> NUMBERS)
     }
 
     fn states(&mut self, address: u64) -> &mut [u8; GRANULES] {

@@ -63,9 +63,7 @@ impl Translator {
             op::JOIN if known(a).is_none_or(|thread| thread.waiting.is_some()) || a as usize == self.current => {
                 Err(format!("a thread waits for thread {a}, which cannot have ended"))
             }
-            op::ALLOC if !is_possible(a, b.saturating_add(64)) || !self.extent.holds(b, self.threads.len()) => {
-                Err(format!("a block of {b} bytes is at {a:#x}"))
-            }
+            op::ALLOC if !is_possible(a, b.saturating_add(64)) => Err(format!("a block of {b} bytes is at {a:#x}")),
             op::BLOB if b > wire::CHUNK as u64 / 4 || self.maps.len() > MOST_MAPS => {
                 Err(format!("a text has {b} bytes"))
             }

@@ -45,19 +45,10 @@ impl Translator {
         }
     }
 
-    /// Whether the program can have touched these bytes. If not, it has died of it; and if it says so of memory all over the place, it
-    /// has not said so by itself.
+    /// Whether the program can have touched these bytes: if not, it has died of it, or its handler of signals goes on without. And whether
+    /// there is room to follow them.
     pub(super) fn may_touch(&mut self, address: u64, size: u64) -> bool {
-        let threads = self.threads.len();
-        if !is_possible(address, size) || !self.extent.holds(size, threads) {
-            return false;
-        }
-        let touched = self.heap.touched();
-        let holds = self.extent.holds(touched, threads);
-        if !holds {
-            self.damage(format!("the program has touched {touched} bytes, and never had so many"));
-        }
-        holds
+        is_possible(address, size) && self.has_room()
     }
 
     /// Keeps track of what is in memory; what a read says about code that is not recorded.
@@ -211,6 +202,9 @@ impl Translator {
     }
 
     pub(super) fn alloc(&mut self, address: u64, size: u64, mapped: bool, pc: u64) {
+        if !self.has_room() {
+            return;
+        }
         let (place, size) = self.heap.alloc(address, size, mapped);
         self.shadow.renew(place, size);
         self.heap_changed(address, place, size, false);
@@ -223,6 +217,21 @@ impl Translator {
             self.shadow.renew(place, size);
             self.heap_changed(address, place, size, true);
             self.emit(Op::Free, place, size, 0, pc, None, None);
+            if place != address {
+                // These addresses of the trace never come again.
+                let heap = &self.heap;
+                self.shadow.forget_regions_in(place, size, |number| !heap.has_place_in(number));
+                self.heap.forget(address, size);
+            }
+        }
+    }
+
+    /// Memory goes back to the system.
+    pub(super) fn unmap(&mut self, address: u64, size: u64, pc: u64) {
+        self.free(address, pc);
+        // What was in memory that is no block stays known: whoever finds something else there later has to be told that it is new.
+        if is_possible(address, size) {
+            self.heap.forget(address, size);
         }
     }
 

@@ -342,11 +342,16 @@ impl Translator {
         }
     }
 
+    /// Nothing is remembered about where memory is.
+    pub(super) fn forget_all_near(&mut self) {
+        self.near.fill(Near::NOWHERE);
+    }
+
     /// Which memory of this range has addresses of its own in the trace is not what it was.
     pub(super) fn forget_near(&mut self, address: u64, size: u64) {
         let regions = address / REGION..=address.saturating_add(size.saturating_sub(1)) / REGION;
         if regions.end() - regions.start() >= NEAR as u64 {
-            return self.near.fill(Near::NOWHERE);
+            return self.forget_all_near();
         }
         regions.for_each(|number| self.near[near_slot(number * REGION)] = Near::NOWHERE);
     }

@@ -189,8 +189,10 @@ pub enum Foreign {
 
 /// The memory of the program, as far as it is known.
 pub struct Shadow {
-    /// By index, which stays the same.
+    /// By index, which stays the same; nowhere if it was forgotten.
     regions: Vec<Home>,
+    /// Indices of those that were forgotten.
+    vacant: Vec<u32>,
     found: HashMap<u64, u32, BuildWordHasher>,
     /// Number and index of regions.
     recent: Vec<(u64, u32)>,
@@ -199,7 +201,12 @@ pub struct Shadow {
 impl Shadow {
     /// Nothing is known.
     pub fn new() -> Shadow {
-        Shadow { regions: Vec::new(), found: HashMap::default(), recent: vec![(u64::MAX, 0); RECENT] }
+        Shadow {
+            regions: Vec::new(),
+            vacant: Vec::new(),
+            found: HashMap::default(),
+            recent: vec![(u64::MAX, 0); RECENT],
+        }
     }
 
     #[inline(always)]
@@ -212,13 +219,54 @@ impl Shadow {
 
     #[inline(never)]
     fn find(&mut self, number: u64) -> u32 {
-        let regions = &mut self.regions;
+        let (regions, vacant) = (&mut self.regions, &mut self.vacant);
         let index = *self.found.entry(number).or_insert_with(|| {
-            regions.push(Home(Box::into_raw(Region::new())));
-            regions.len() as u32 - 1
+            let index = vacant.pop().unwrap_or_else(|| {
+                regions.push(Home::NOWHERE);
+                regions.len() as u32 - 1
+            });
+            regions[index as usize] = Home(Box::into_raw(Region::new()));
+            index
         });
         self.recent[number as usize % RECENT] = (number, index);
         index
+    }
+
+    /// Bytes of all regions that something is known about.
+    #[inline]
+    pub fn touched(&self) -> u64 {
+        self.found.len() as u64 * REGION
+    }
+
+    /// Forgets all regions of which `may` says so by their numbers: nothing is known about them, and nobody has touched them. Nobody may
+    /// ask again by where they were: see [`Home`].
+    pub fn forget_regions(&mut self, mut may: impl FnMut(u64) -> bool) {
+        let (regions, vacant) = (&mut self.regions, &mut self.vacant);
+        self.found.retain(|&number, &mut index| {
+            let goes = may(number);
+            if goes {
+                forget_home(&mut regions[index as usize]);
+                vacant.push(index);
+            }
+            !goes
+        });
+        self.recent.fill((u64::MAX, 0));
+    }
+
+    /// The same for those with bytes in a stretch of memory.
+    pub fn forget_regions_in(&mut self, address: u64, size: u64, mut may: impl FnMut(u64) -> bool) {
+        let Some(last) = size.checked_sub(1).map(|more| address.saturating_add(more)) else { return };
+        let inside = address / REGION..=last / REGION;
+        if inside.end() - inside.start() >= self.found.len() as u64 {
+            return self.forget_regions(|number| inside.contains(&number) && may(number));
+        }
+        for number in inside.filter(|&number| may(number)) {
+            if let Some(index) = self.found.remove(&number) {
+                forget_home(&mut self.regions[index as usize]);
+                self.vacant.push(index);
+                self.recent[number as usize % RECENT] = (u64::MAX, 0);
+            }
+        }
     }
 
     /// Where the region with this number (address / [`REGION`]) is, if something in it was touched; and whether it has yet to be told
@@ -297,7 +345,7 @@ impl Shadow {
 
     /// Nothing was told.
     pub fn forget_told(&mut self) {
-        for home in &self.regions {
+        for home in self.regions.iter().filter(|home| !home.0.is_null()) {
             // SAFETY: it is there, and the shadow is ours alone.
             let region = unsafe { home.region() };
             // Memory that was never written stays so.
@@ -388,8 +436,16 @@ impl Shadow {
 
 impl Drop for Shadow {
     fn drop(&mut self) {
-        // SAFETY: each was made as a box, and nobody asks for it any more.
-        self.regions.drain(..).for_each(|home| drop(unsafe { Box::from_raw(home.0) }));
+        self.regions.iter_mut().for_each(forget_home);
+    }
+}
+
+/// There is no region there any more.
+fn forget_home(home: &mut Home) {
+    let Home(region) = std::mem::replace(home, Home::NOWHERE);
+    if !region.is_null() {
+        // SAFETY: it was made as a box, and nobody asks for it any more.
+        drop(unsafe { Box::from_raw(region) });
     }
 }
 

@@ -165,21 +165,76 @@ fn a_range_as_long_as_all_memory_takes_no_time() {
     assert!(translator.oddities.damaged.is_some());
 }
 
-#[test]
-fn memory_all_over_the_place_is_not_a_programs() {
-    let mut rng = Rng::new(5);
+/// A translator of a program that has ended, so that nobody knows what it had, after it was told all this.
+fn told(records: impl Iterator<Item = [u64; 3]>) -> Translator {
     let mut translator = Translator::new(Symbols::new(None));
-    // Another process than this one, which needs more and more.
-    translator.extent.is_of(1);
-    translator.extent.ended(1 << 20);
     let mut words = vec![head(op::SWITCH, 0, 0), 0, 0];
-    while words.len() < CHUNK / 8 - 100 {
-        words.extend([head(op::READ, 3, 0x1000), rng.number() >> 17 & !7, 0]);
+    let mut tell = |words: &mut Vec<u64>| {
+        words.push(0);
+        translator.chunk(words, false, &mut Translator::taken);
+        words.clear();
+    };
+    for record in records {
+        words.extend(record);
+        if words.len() > CHUNK / 8 - 100 {
+            tell(&mut words);
+        }
     }
-    words.push(0);
-    translator.chunk(&words, false, &mut Translator::taken);
-    let damage = translator.oddities.damaged.unwrap_or_default();
-    assert!(damage.contains("never had so many"), "{damage}");
+    tell(&mut words);
+    translator
+}
+
+/// Where so many reads are said to be.
+fn reads(count: u64) -> impl Iterator<Item = [u64; 3]> {
+    let mut rng = Rng::new(5);
+    (0..count).map(move |_| [head(op::READ, 3, 0x1000), rng.number() >> 18 & !7, 0])
+}
+
+#[test]
+fn memory_all_over_the_place_costs_little_and_accuses_nobody() {
+    let translator = told(reads(20_000));
+    assert!(!translator.oddities.has_ended(), "{:?}", translator.oddities);
+    assert_eq!(translator.count(), 20_000);
+    let touched = translator.heap.touched().max(translator.shadow.touched());
+    assert!(touched < 1 << 28, "{touched} bytes are followed");
+}
+
+#[test]
+fn mappings_that_are_gone_are_forgotten() {
+    let maps = |detail: u8, long: bool| {
+        (0..5_000_u64).flat_map(move |round| {
+            let address = 0x1000_0000_0000 + (round << 17);
+            let size = if long { 1 } else { 1 << 16 };
+            // Mapped by a call that was recorded or not, as a file is not.
+            let map = [head(op::ALLOC, 1, 0), address, 1 << 16];
+            let touch = [head(op::WRITE, 3, 0x1000), address + 8 * round % 512, round];
+            let unmap = [head(op::FREE, 0, 0x1000), address, size];
+            if detail == 0 { vec![touch, unmap] } else { vec![map, touch, unmap] }
+        })
+    };
+    for (detail, long) in [(1, true), (1, false), (0, false)] {
+        let translator = told(maps(detail, long));
+        assert!(!translator.oddities.has_ended(), "{:?}", translator.oddities);
+        let (heap, shadow) = (translator.heap.touched(), translator.shadow.touched());
+        // What was in memory that is no block is forgotten when it becomes much.
+        let most = if detail == 0 { 1 << 28 } else { 1 << 20 };
+        assert!(heap < 1 << 20 && shadow < most, "{detail} {long}: {heap} {shadow}");
+    }
+}
+
+#[test]
+fn more_blocks_than_any_memory_are_a_limit_and_said_to_be_one() {
+    let blocks = (0..100_000).map(|index| [head(op::ALLOC, 0, 0x1000), 0x1000_0000_0000 + (index << 24), 1 << 20]);
+    let translator = told(blocks);
+    let limit = translator.oddities.limit.clone().unwrap_or_default();
+    assert!(limit.contains("of memory in blocks") && translator.oddities.damaged.is_none(), "{limit}");
+    assert!(translator.heap.touched() < 1 << 33, "{}", translator.heap.touched());
+}
+
+#[test]
+fn a_range_longer_than_the_memory_of_the_machine_is_recorded() {
+    let translator = told([[head(op::RANGE_WRITE, 1, 0x1000), 0x1000_0000_0000, 1 << 42]].into_iter());
+    assert_eq!((translator.count(), translator.oddities.has_ended()), (1, false));
 }
 
 #[test]

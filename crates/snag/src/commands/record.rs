@@ -4,10 +4,12 @@ use crate::context::Context;
 use crate::failure::{Failure, Status};
 use crate::interrupt::{self, Doing, Then};
 use crate::{secret, temporary};
+use snag_recording::recorder::DAMAGED;
 use snag_recording::ring::Settings;
 use snag_recording::{Ended, Options, Prints, Recorder, Summary, Unrecorded};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 /// Options of `snag record`.
 #[derive(clap::Args)]
@@ -19,7 +21,7 @@ Examples:
   snag check run.snag                         predict races from it
 
 Exit status: that of the program; 128 + the signal if it died of one; 2 if it could not be recorded, or not to its end
-because the disk is full or the program has damaged what it shares with snag.")]
+because the disk is full, the program has damaged what it shares with snag, or has more memory than snag can follow.")]
 pub struct Args {
     /// File to write [default: the program's name with .snag]
     #[arg(short, long, value_name = "TRACE")]
@@ -72,7 +74,7 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
 
 /// Whether the trace has all that was recorded, and all of it can be relied on.
 pub fn is_whole(summary: &Summary) -> bool {
-    summary.unwritten.is_none() && summary.oddities.damaged.is_none()
+    summary.unwritten.is_none() && summary.oddities.damaged.is_none() && summary.oddities.limit.is_none()
 }
 
 /// Recordings are `.snag` files: a name that says something else would be wrong, and is refused.
@@ -100,12 +102,14 @@ pub fn record(
     path: &Path,
 ) -> Result<Summary, Unrecorded> {
     let seal = secret::seal();
-    if let Err(why) = &seal {
-        context.detail(&format!("the recording can be replayed with --trust only: {why}"));
+    // A recording without a name is never replayed.
+    if let (Err(why), false) = (&seal, temporary::is_nameless(path)) {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| context.warn(&format!("the recording can be replayed with --trust only: {why}")));
     }
     let options = Options { command: command.to_vec(), settings, prints, seal: seal.ok() };
     #[cfg(unix)]
-    crate::cut_off::expect();
+    crate::cut_off::while_recording();
     interrupt::doing(Doing::Program);
     if interrupt::asked() {
         return Err("interrupted before the program was started".to_owned().into());
@@ -118,9 +122,10 @@ pub fn record(
     }
     if let Some(why) = &odd.damaged {
         context.insist(&format!(
-            "{shown}: the recording ends early, as the program has damaged what it shares with snag: {why}; what is in the \
-             trace was recorded before that was noticed"
+            "{shown}: the recording ends early, as {DAMAGED}: {why}; what is in the trace was recorded before that was noticed"
         ));
+    } else if let Some(why) = &odd.limit {
+        context.insist(&format!("{shown}: the recording ends early, at a limit of snag: {why}"));
     } else if let Some(why) = &odd.broken {
         context.warn(&format!("{shown}: the recording ends early: {why}"));
     }

@@ -34,8 +34,9 @@ use std::path::{Path, PathBuf};
 Exit status: 0 the run was repeated; 1 the race or deadlock is confirmed, or with --many, changes what comes out; 2 it went another
 way, or an error.
 
-What is going to be run is said before. A recording that was not made by this user on this machine may name any command: it is
-run with --trust only, or if it is given again after --.")]
+What is going to be run is said before. A recording that was not made by this user on this machine may name any command, and in
+another folder than that of the recording, or after the program was changed, the same command may do something else: then it
+is run with --trust only, or if it is given again after --.")]
 pub struct Args {
     /// A recording made by 'snag record'
     #[arg(value_name = "TRACE")]
@@ -46,7 +47,8 @@ pub struct Args {
     /// Run N times through the race with each of the two accesses first, and compare how the program ends
     #[arg(long, value_name = "N", requires = "race", value_parser = clap::value_parser!(u64).range(1..))]
     many: Option<u64>,
-    /// Run the command that the recording names although it may be a stranger's: not made by this user on this machine
+    /// Run the command that the recording names although it may be a stranger's, not made by this user on this machine, or not what it
+    /// was: in another folder, or changed
     #[arg(long)]
     trust: bool,
     /// Also show lines of source files that lie below this folder; may be given several times
@@ -106,7 +108,7 @@ fn warn_about_changes(context: &Context, recorded: &Recorded, command: &[OsStrin
     }
     let program = command.first().and_then(|program| snag_recording::recorder::find_program(Path::new(program)));
     if let (Some(then), Some(program)) = (recorded.about("digest"), program)
-        && snag_recording::recorder::digest(&program).is_some_and(|now| now != then)
+        && !snag_recording::recorder::has_digest(&program, then)
     {
         context.warn(&format!("{} has changed since it was recorded", program.display()));
     }
@@ -210,7 +212,7 @@ fn race(
         };
         return many::run(context, trace, recorded, &command, id, race, runs);
     }
-    let schedule = replay::along_witness(trace, recorded, witness.iter(trace), &then);
+    let schedule = replay::along_witness(trace, recorded, witness.iter(trace), &then)?;
     context.detail(&format!("driving the program through {} turns", schedule.len()));
     begin()?;
     let driven = replay::drive(trace, recorded, command, schedule, &then)?;

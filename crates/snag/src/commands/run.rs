@@ -79,7 +79,7 @@ pub fn one(context: &Context, program: &Program, check: &check::Analysis) -> Res
         }
         return result;
     }
-    let temporary = Temporary::new()?;
+    let temporary = Temporary::new(&program.command[0])?;
     let result = record_and_check(context, program, check, &temporary.path(), &mut worth_keeping);
     if worth_keeping {
         match temporary.keep("snag-", ".snag") {

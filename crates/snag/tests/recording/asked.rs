@@ -247,3 +247,23 @@ fn signals_that_end_programs_are_passed_on_and_leave_nothing_behind() {
         assert!(hidden.is_empty(), "{hidden:?}");
     }
 }
+
+/// What has no name is called by what it is of.
+#[test]
+fn reports_of_a_run_name_the_program() {
+    let folder = compiled("named", "bank_account.c");
+    for (format, wanted) in [
+        ("json", "\"path\": \"the run of ./program\""),
+        ("sarif", "\"trace\": \"the run of ./program\""),
+        ("html", "<h2>the run of ./program</h2>"),
+        ("text", "R1"),
+    ] {
+        let output = snag(&folder, &["run", "--format", format, "--", "./program"]);
+        assert_eq!(output.status.code(), Some(1), "{}", complaint(&output));
+        let report = text(&output);
+        assert!(report.contains(wanted) && !report.contains("/proc/self/fd"), "{format}: {report}");
+        assert!(!complaint(&output).contains("/proc/self/fd"), "{}", complaint(&output));
+    }
+    let kept = snag(&folder, &["run", "--keep", "kept.snag", "--format", "json", "--", "./program"]);
+    assert!(text(&kept).contains("\"path\": \"kept.snag\""), "{}", text(&kept));
+}

@@ -67,6 +67,22 @@ fn programs_that_scribble_over_what_they_share_with_snag_do_it_no_harm() {
     assert!(noticed >= count / 4, "{noticed} of {count}");
 }
 
+/// Honest programs, whatever addresses they use: none is accused of anything, all of it is recorded, and it costs snag little.
+#[test]
+fn memory_that_comes_and_goes_at_rising_addresses_is_no_damage() {
+    let folder = Folder::new("churning");
+    compile("gcc", &["-g", "-w", "-O1", "-fsanitize=thread"], &program("churning.c"), &folder.path("program"));
+    for (how, events) in [("seen", 4), ("part", 4), ("unseen", 3), ("file", 1), ("sparse", 1)] {
+        let rounds = 6000;
+        let arguments = ["record", "-o", "run.snag", "--", "./program", how, &rounds.to_string()];
+        let (status, said) = limited(&folder, &arguments, 1 << 30, Duration::from_secs(60));
+        assert_eq!(status, Some(7), "{how}: {said}");
+        assert!(!said.contains("ends early") && !said.contains("warning"), "{how}: {said}");
+        let (trace, _) = snag_trace::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap();
+        assert!(trace.len() > events * rounds, "{how}: {} events", trace.len());
+    }
+}
+
 #[test]
 fn a_program_that_takes_the_shared_memory_away_runs_on_and_is_told_of() {
     let folder = Folder::new("unmapping");
@@ -118,6 +134,86 @@ fn a_program_that_cuts_its_own_library_off_ends_the_recording_with_a_word() {
     assert_eq!(output.status.code(), Some(2), "{}", complaint(&output));
     assert!(complaint(&output).contains("was cut off while snag was reading it"), "{}", complaint(&output));
     assert!(snag_trace::open(&folder.path("run.snag"), None).unwrap().read_all().is_ok());
+    // The same in a replay of a run in which nothing was cut off.
+    compile("gcc", &library, &program("cutting.c"), &folder.path("cut.so"));
+    std::fs::write(folder.path("whole"), "").unwrap();
+    let output = snag(&folder, &["record", "-o", "run.snag", "--", "./program"]);
+    assert_eq!(output.status.code(), Some(7), "{}", complaint(&output));
+    std::fs::remove_file(folder.path("whole")).unwrap();
+    let output = snag(&folder, &["replay", "run.snag"]);
+    assert_eq!(output.status.code(), Some(2), "{:?} {}", output.status, complaint(&output));
+    assert!(complaint(&output).contains("a file was cut off while snag was reading it"), "{}", complaint(&output));
+}
+
+/// A file of another user, if this one can make one.
+fn of_another_user(path: &std::path::Path) -> bool {
+    std::fs::write(path, "theirs").unwrap();
+    std::os::unix::fs::chown(path, Some(65534), None).is_ok()
+}
+
+#[test]
+fn a_recording_goes_into_no_file_of_another_user() {
+    let folder = Folder::new("theirs");
+    compile("gcc", &["-g", "-O1", "-fsanitize=thread"], &example("bank_account.c"), &folder.path("program"));
+    if !of_another_user(&folder.path("theirs.snag")) {
+        return eprintln!("skipped: only the superuser can give files away");
+    }
+    for arguments in [
+        &["record", "-o", "theirs.snag", "--", "./program"][..],
+        &["run", "--keep", "theirs.snag", "--", "./program"],
+        &["convert", "mine.snag", "theirs.snag"],
+        &["punch", "--random", "0.5", "mine.snag", "theirs.snag"],
+    ] {
+        snag(&folder, &["record", "-o", "mine.snag", "--", "./program"]);
+        let output = snag(&folder, arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", complaint(&output));
+        let why = "theirs.snag: cannot create: the file that is there belongs to another user";
+        assert!(complaint(&output).contains(why), "{arguments:?}: {}", complaint(&output));
+        assert_eq!(std::fs::read(folder.path("theirs.snag")).unwrap(), b"theirs", "{arguments:?}");
+    }
+}
+
+#[test]
+fn every_trace_that_is_written_is_for_its_owner_alone() {
+    let folder = Folder::new("private-traces");
+    compile("gcc", &["-g", "-O1", "-fsanitize=thread"], &example("bank_account.c"), &folder.path("program"));
+    assert_eq!(snag(&folder, &["record", "-o", "run.snag", "--", "./program"]).status.code(), Some(0));
+    std::fs::write(folder.path("old.stx"), "").unwrap();
+    std::fs::set_permissions(folder.path("old.stx"), PermissionsExt::from_mode(0o666)).unwrap();
+    let written: [(&[&str], &str); 6] = [
+        (&["convert", "run.snag", "new.stx"], "new.stx"),
+        (&["convert", "run.snag", "new.snag.zst"], "new.snag.zst"),
+        (&["convert", "run.snag", "old.stx"], "old.stx"),
+        (&["punch", "--random", "0.5", "run.snag", "holes.snag"], "holes.snag"),
+        (&["generate", "-o", "made.std", "--events", "100"], "made.std"),
+        (&["record", "-o", "again.snag", "--", "./program"], "again.snag"),
+    ];
+    for (arguments, name) in written {
+        let output = snag(&folder, arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", complaint(&output));
+        assert_eq!(mode(&folder.path(name)), 0o600, "{arguments:?}");
+    }
+    // What is no file stays as it is, and is written to.
+    let before = mode(std::path::Path::new("/dev/null"));
+    for arguments in [
+        &["convert", "--to", "text", "run.snag", "/dev/null"][..],
+        &["record", "-o", "/dev/null", "--", "./program"],
+        &["convert", "--to", "text", "run.snag", "/dev/stdout"],
+    ] {
+        let output = snag(&folder, arguments);
+        let is_record = arguments[0] == "record";
+        assert!(is_record || output.status.code() == Some(0), "{arguments:?}: {}", complaint(&output));
+    }
+    assert_eq!(mode(std::path::Path::new("/dev/null")), before);
+    let pipe = std::ffi::CString::new(folder.path("pipe").to_str().unwrap()).unwrap();
+    // SAFETY: the name is a string that ends in a zero byte.
+    assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o644) }, 0);
+    let path = folder.path("pipe");
+    let reader = std::thread::spawn(move || std::fs::read(path).unwrap());
+    let output = snag(&folder, &["convert", "--to", "text", "run.snag", "pipe"]);
+    assert_eq!(output.status.code(), Some(0), "{}", complaint(&output));
+    assert!(reader.join().unwrap().starts_with(b"%snag"));
+    assert_eq!(mode(&folder.path("pipe")), 0o644);
 }
 
 fn mode(path: &std::path::Path) -> u32 {

@@ -1,5 +1,6 @@
 //! Recordings run again, and every race of the examples made to happen.
 
+use crate::sturdy::program;
 use crate::support::*;
 
 const EXAMPLES: [&str; 9] = [
@@ -114,11 +115,70 @@ fn what_has_changed_since_the_recording_is_said() {
     let other = snag(&folder, &["replay", "run.snag", "--", "./program", "argument"]);
     assert!(complaint(&other).contains("the recorded command was: ./program"), "{}", complaint(&other));
     compile("gcc", &["-g", "-fsanitize=thread", "-DFIXED"], &example("bank_account.c"), &folder.path("program"));
-    let output = snag(&folder, &["replay", "run.snag"]);
+    let refused = snag(&folder, &["replay", "run.snag"]);
+    assert!(complaint(&refused).contains("not replayed: ./program has changed"), "{}", complaint(&refused));
+    assert_eq!((refused.status.code(), text(&refused).as_str()), (Some(2), ""));
+    let output = snag(&folder, &["replay", "--trust", "run.snag"]);
     assert!(complaint(&output).contains("has changed since it was recorded"), "{}", complaint(&output));
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output).contains("diverged at event"), "{}", text(&output));
-    let none = snag(&folder, &["replay", "run.snag", "--race", "R9"]);
+    let none = snag(&folder, &["replay", "--trust", "run.snag", "--race", "R9"]);
     assert_eq!(none.status.code(), Some(2));
     assert!(complaint(&none).contains("there is no race R9"), "{}", complaint(&none));
+}
+
+#[test]
+fn a_program_that_prints_without_end_is_ended_and_that_is_said() {
+    let folder = Folder::new("printing");
+    compile("gcc", &["-g", "-w", "-O1", "-fsanitize=thread"], &program("printing.c"), &folder.path("program"));
+    assert_eq!(snag(&folder, &["record", "-o", "run.snag", "--", "./program"]).status.code(), Some(0));
+    let many = ["replay", "run.snag", "--race", "R1", "--many", "1"];
+    let output = snag(&folder, &many);
+    assert!(text(&output).contains("1 of 1: exit status 0, output 'done'\n"), "{}", text(&output));
+    for name in ["long", "much"] {
+        std::fs::write(folder.path(name), "").unwrap();
+        let output = snag(&folder, &many);
+        let said = "1 of 1: ended, as it printed more than 64 MB\n";
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{name}: {:?} {}", output.status, complaint(&output));
+        assert_eq!(text(&output).matches(said).count(), 2, "{name}: {}", text(&output));
+        std::fs::remove_file(folder.path(name)).unwrap();
+    }
+}
+
+/// A program that meddles with what it shares with snag in its replays only, and how they end.
+#[test]
+fn nothing_is_confirmed_by_a_program_that_has_written_over_what_it_says() {
+    use snag_recording::wire::Header;
+    use std::mem::offset_of;
+    let folder = Folder::new("meddling");
+    let places = [
+        format!("-DLOOK_BEFORE={}", offset_of!(Header, look_before)),
+        format!("-DTOOL={}", offset_of!(Header, tool)),
+        format!("-DVERSION={}", offset_of!(Header, version)),
+    ];
+    let flags = [&["-g", "-w", "-O1", "-fsanitize=thread"][..], &places.each_ref().map(String::as_str)].concat();
+    compile("gcc", &flags, &program("meddling.c"), &folder.path("program"));
+    assert_eq!(snag(&folder, &["record", "-o", "run.snag", "--", "./program"]).status.code(), Some(0));
+    let ways: [&[&str]; 3] = [
+        &["replay", "run.snag"],
+        &["replay", "run.snag", "--race", "R1"],
+        &["replay", "run.snag", "--race", "R1", "--many", "1"],
+    ];
+    let confirmed = snag(&folder, ways[1]);
+    assert!(text(&confirmed).contains("R1 confirmed"), "{}{}", text(&confirmed), complaint(&confirmed));
+    for name in ["version", "tool"] {
+        std::fs::write(folder.path(name), "").unwrap();
+        for arguments in ways {
+            let output = snag(&folder, arguments);
+            let said = text(&output) + &complaint(&output);
+            assert_eq!(output.status.code(), Some(2), "{name} {arguments:?}: {said}");
+            assert!(said.contains("the program has damaged what it shares with snag"), "{name} {arguments:?}: {said}");
+        }
+        std::fs::remove_file(folder.path(name)).unwrap();
+    }
+    // What the runtime was told in the beginning counts.
+    std::fs::write(folder.path("look"), "").unwrap();
+    let output = snag(&folder, ways[1]);
+    assert_eq!(output.status.code(), Some(1), "{}{}", text(&output), complaint(&output));
+    assert!(text(&output).contains("R1 confirmed"), "{}{}", text(&output), complaint(&output));
 }

@@ -75,6 +75,62 @@ fn a_program_of_the_same_name_elsewhere_is_not_the_recorded_one() {
     is_refused(&other, &command.output().unwrap(), "./program");
 }
 
+/// What an argument names, or the program reads, is another file in another folder.
+#[test]
+fn a_recording_is_replayed_in_its_own_folder_only() {
+    let folder = recorded("trust-folder");
+    let program = folder.path("program");
+    let program = program.to_str().unwrap();
+    let output = snag_as(&folder, "mine", &["record", "-o", "run.snag", "--", program, "settings"]);
+    assert_eq!(output.status.code(), Some(0), "{}", complaint(&output));
+    assert!(has_run(&folder));
+    let other = Folder(folder.path("elsewhere"));
+    std::fs::create_dir(&other.0).unwrap();
+    let replay = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_snag"));
+        command.args(["replay", "../run.snag"]).args(more).current_dir(&other.0);
+        command.env("XDG_STATE_HOME", folder.path("mine")).output().unwrap()
+    };
+    let refused = replay(&[]);
+    is_refused(&other, &refused, "program settings");
+    let place = format!("it was recorded in {},", folder.0.canonicalize().unwrap().display());
+    assert!(complaint(&refused).contains(&place), "{}", complaint(&refused));
+    for how in [&["--trust"][..], &["--", program, "settings"]] {
+        let trusted = replay(how);
+        assert_eq!(trusted.status.code(), Some(0), "{}", complaint(&trusted));
+        assert!(has_run(&other));
+    }
+}
+
+#[test]
+fn a_program_that_was_replaced_is_not_the_recorded_one() {
+    let folder = recorded("trust-replaced");
+    let mut bytes = std::fs::read(folder.path("program")).unwrap();
+    // Nothing that matters.
+    bytes.push(0);
+    std::fs::remove_file(folder.path("program")).unwrap();
+    std::fs::write(folder.path("program"), bytes).unwrap();
+    std::fs::set_permissions(folder.path("program"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let refused = snag_as(&folder, "mine", &["replay", "run.snag"]);
+    is_refused(&folder, &refused, "./program");
+    assert!(complaint(&refused).contains("has changed since it was recorded"), "{}", complaint(&refused));
+}
+
+/// Without a key nothing tells who has made a recording.
+#[test]
+fn a_recording_that_cannot_be_sealed_is_said_to_be_one() {
+    let folder = recorded("trust-unsealed");
+    let said = |arguments: &[&str]| {
+        let output = snag_as(&folder, "program", arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", complaint(&output));
+        complaint(&output).matches("can be replayed with --trust only").count()
+    };
+    // Where the folder should be is a file.
+    assert_eq!(said(&["record", "-o", "run.snag", "--", "./program"]), 1);
+    assert_eq!(said(&["run", "--keep", "run.snag", "--", "./program"]), 1);
+    assert_eq!(said(&["run", "--", "./program"]), 0, "nobody can replay what has no name");
+}
+
 /// A recording with another first block beside the events, all checksums right: what is said about it.
 fn with_about(recording: &[u8], change: impl Fn(Vec<u8>) -> Vec<u8>) -> Vec<u8> {
     const HEADER: usize = 24;

@@ -2,7 +2,7 @@
 
 use crate::{say, secret};
 use snag_recording::Recorded;
-use snag_recording::recorder::find_program;
+use snag_recording::recorder::{find_program, has_digest};
 use snag_recording::seal::Sealed;
 use snag_report::printable;
 use std::ffi::OsString;
@@ -22,9 +22,9 @@ pub fn to_run(trace: &Path, recorded: &Recorded, given: &[OsString], trust: bool
     }
     let seal = secret::known_seal();
     let why = match seal.as_ref().map(|seal| recorded.sealed(seal)) {
-        Ok(Sealed::Here) => match is_recorded_program(recorded, &command) {
-            true => return Ok(command),
-            false => format!("{} is not the program here that was recorded", shown(&command[..1])),
+        Ok(Sealed::Here) => match what_differs(recorded, &command) {
+            None => return Ok(command),
+            Some(what) => what,
         },
         Ok(Sealed::Elsewhere) => "it was not made by this user on this machine, or was changed".to_owned(),
         Ok(Sealed::Never) => "nothing says that it was made by this user on this machine".to_owned(),
@@ -37,11 +37,21 @@ pub fn to_run(trace: &Path, recorded: &Recorded, given: &[OsString], trust: bool
     ))
 }
 
-/// A name without a folder, or below the current one, may be another program in another place.
-fn is_recorded_program(recorded: &Recorded, command: &[OsString]) -> bool {
-    let now = find_program(Path::new(&command[0])).and_then(|program| program.canonicalize().ok());
+/// What is not as it was when this user ran the command: then it may do something else. Names that are arguments, or in what the program
+/// reads, mean other files in another folder; so does that of the program, which may also have been replaced.
+fn what_differs(recorded: &Recorded, command: &[OsString]) -> Option<String> {
+    let then = recorded.about("folder").map(Path::new);
+    if then.is_none() || std::env::current_dir().ok().as_deref() != then {
+        let then = then.map_or("an unknown folder".to_owned(), |then| then.display().to_string());
+        return Some(format!("it was recorded in {then}, and here names may mean other files"));
+    }
     // If there is none now, none is run.
-    now.is_none_or(|now| recorded.about("program").is_some_and(|then| Path::new(then) == now))
+    let now = find_program(Path::new(&command[0])).and_then(|program| program.canonicalize().ok())?;
+    if recorded.about("program").is_none_or(|then| Path::new(then) != now) {
+        return Some(format!("{} is not the program here that was recorded", shown(&command[..1])));
+    }
+    let same = recorded.about("digest").is_some_and(|then| has_digest(&now, then));
+    (!same).then(|| format!("{} has changed since it was recorded", shown(&command[..1])))
 }
 
 /// Says what is going to be run, whoever wants to hear little.

@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::failure::{Failure, Status};
 use snag_predict::Race;
-use snag_recording::replay::{self, Outcome};
+use snag_recording::replay::{self, End, MOST_PRINTED, Outcome};
 use snag_recording::{Ended, Recorded};
 use snag_report::{describe, printable};
 use snag_trace::Trace;
@@ -27,7 +27,7 @@ pub fn run(
     writeln!(out, "{id}: {}", describe::race(trace, race.first, race.second))?;
     let mut seen: Vec<Counted> = Vec::new();
     for pair in [[race.first, race.second], [race.second, race.first]] {
-        let schedule = replay::through_race(trace, recorded, race.witness.iter(trace), pair);
+        let schedule = replay::through_race(trace, recorded, race.witness.iter(trace), pair)?;
         let mut counted: Counted = Vec::new();
         for seed in 1..=runs {
             context.detail(&format!("run {seed} of {runs}"));
@@ -63,20 +63,21 @@ pub fn run(
 }
 
 fn describe_outcome(outcome: &Outcome) -> String {
-    let end = match outcome.ended {
-        Some(Ended::Exit(status)) => format!("exit status {status}"),
-        Some(Ended::Signal(signal)) => format!("died of signal {signal}"),
-        None => "did not end".to_owned(),
+    let astray = if outcome.followed { "" } else { ", did not come through the race" };
+    let end = match outcome.end {
+        End::Ended(Ended::Exit(status)) => format!("exit status {status}"),
+        End::Ended(Ended::Signal(signal)) => format!("died of signal {signal}"),
+        End::Stuck => "did not end".to_owned(),
+        End::PrintedTooMuch => return format!("ended, as it printed more than {} MB{astray}", MOST_PRINTED >> 20),
     };
-    let text = String::from_utf8_lossy(&outcome.output);
-    let mut lines = text.lines();
-    let output = match (lines.next(), lines.next_back()) {
+    let printed = &outcome.printed;
+    let shown = |line: &[u8]| printable(&String::from_utf8_lossy(line)).to_string();
+    let output = match (&printed.first, &printed.last) {
         (None, _) => "no output".to_owned(),
-        (Some(only), None) => format!("output '{}'", printable(only)),
+        (Some(only), None) => format!("output '{}'", shown(only)),
         (Some(first), Some(last)) => {
-            format!("output '{}' … '{}', {} bytes", printable(first), printable(last), outcome.output.len())
+            format!("output '{}' … '{}', {} bytes", shown(first), shown(last), printed.length)
         }
     };
-    let astray = if outcome.followed { "" } else { ", did not come through the race" };
     format!("{end}, {output}{astray}")
 }
