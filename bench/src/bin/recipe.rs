@@ -162,7 +162,7 @@ fn candidates(index: &Index, count: usize) -> Vec<[EventId; 2]> {
     let each = (2 * count / pairs.tasks.len().max(1)).max(2);
     let mut all: Vec<[EventId; 2]> = Vec::new();
     for task in &pairs.tasks {
-        let of_task: Vec<(EventId, EventId)> = pairs.of_task(task).take(MOST_OF_TASK).collect();
+        let of_task: Vec<(EventId, EventId)> = pairs.of_task(task, &|| false).take(MOST_OF_TASK).collect();
         let everywhere = (2 * of_task.len() / each).max(1);
         let (near, far) = (of_task.iter().take(each / 2), of_task.iter().skip(each / 2).step_by(everywhere));
         all.extend(near.chain(far).map(|&(a, b)| [a, b]));
