@@ -1,18 +1,19 @@
 //! Writes seeds for the fuzz targets into `fuzz/corpus/`: one trace with every event, and a small one, in every format
 //! and compression.
 
-use snag_trace::compression::Compression;
-use snag_trace::open::Format;
-use snag_trace::snag_format::SnagWriter;
-use snag_trace::text_format::TextReader;
-use snag_trace::{Trace, TraceReader};
+use snag_formats::compression::Compression;
+use snag_formats::open::Format;
+use snag_formats::snag_format::SnagWriter;
+use snag_formats::text_format::TextReader;
+use snag_formats::TraceReader;
+use snag_model::Trace;
 use std::io::{Cursor, Write};
 use std::path::Path;
 
 const STD: &str = "T0|fork(1)|a.java:1\nT1|acq(l)|x\nT1|w(a(b)c)|x y\nT1|r(v)|\nT1|rel(l)|x\nT1|begin foo|3\n\
                    T1|end|4\nT0|branch|6\nT0|branch(why)|6\nT0|join(1)|7\nT0|dummy(3)|\n";
 const SMALL: &str = "%snag 1\n%init x 1\n# c\nT|r(x)=1->v|\nT|branch((< v 3))|\nT|acq(l)|a\nT|rel(l)|\n";
-const EVERY: &str = include_str!("../crates/trace/tests/every.stx");
+const EVERY: &str = include_str!("../crates/formats/tests/every.stx");
 
 fn main() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
@@ -22,7 +23,7 @@ fn main() {
         let (trace, _) =
             TraceReader::new(Box::new(TextReader::new(Cursor::new(text))), None).read_all().expect("sound");
         seeds.extend([false, true].map(|compress| (Format::Snag, snag(&trace, compress))));
-        seeds.push((Format::Snag, snag_trace::exercise::recording_bytes(&trace)));
+        seeds.push((Format::Snag, snag_testkit::exercise::recording_bytes(&trace)));
     }
     for (number, (format, bytes)) in seeds.iter().enumerate() {
         let put = |target: &str, name: String, bytes: &[u8]| {

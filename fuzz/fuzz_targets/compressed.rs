@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| snag_trace::exercise::unknown(data));
+fuzz_target!(|data: &[u8]| snag_testkit::exercise::unknown(data));

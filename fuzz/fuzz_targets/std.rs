@@ -2,6 +2,6 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use snag_trace::open::Format;
+use snag_formats::open::Format;
 
-fuzz_target!(|data: &[u8]| snag_trace::exercise::trace(Format::Std, data));
+fuzz_target!(|data: &[u8]| snag_testkit::exercise::trace(Format::Std, data));

@@ -3,12 +3,13 @@
 //!
 //! `cargo run --release -p snag-bench --bin histories -- [--most EVENTS] [--runs N] [--table 1|2|3]`
 
-use snag_history::Strategy;
-use snag_history::races::{Depth, Races, Settings, of_trace};
-use snag_trace::generate::{Generator, Shape};
-use snag_trace::reader::TraceReader;
-use snag_trace::std_format::StdWriter;
-use snag_trace::{Cells, Events, Format, Op, Trace};
+use snag_engines::lock_history::Strategy;
+use snag_engines::lock_history::races::{Depth, Races, Settings, of_trace};
+use snag_formats::Format;
+use snag_formats::reader::TraceReader;
+use snag_formats::std_format::StdWriter;
+use snag_model::{Cells, Events, Op, Trace};
+use snag_synthesis::generate::{Generator, Shape};
 use std::io::Cursor;
 use std::time::Instant;
 
@@ -146,7 +147,7 @@ fn written(trace: &Trace) -> Vec<u8> {
 
 fn reading(text: &[u8]) -> f64 {
     let started = Instant::now();
-    let mut reader = snag_trace::read_from(Cursor::new(text.to_vec()), Some(Format::Std), None).expect("it is STD");
+    let mut reader = snag_formats::read_from(Cursor::new(text.to_vec()), Some(Format::Std), None).expect("it is STD");
     let mut block = Events::new();
     while reader.next_block(&mut block).expect("it is well formed") {}
     started.elapsed().as_secs_f64()

@@ -3,10 +3,10 @@
 //!
 //! `cargo run --release -p snag-bench --bin online -- --snag PATH [--events N] [--rate EVENTS_PER_SECOND]`
 
-use snag_trace::Events;
-use snag_trace::generate::{Generator, Shape};
-use snag_trace::reader::TraceReader;
-use snag_trace::std_format::StdWriter;
+use snag_formats::reader::TraceReader;
+use snag_formats::std_format::StdWriter;
+use snag_model::Events;
+use snag_synthesis::generate::{Generator, Shape};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

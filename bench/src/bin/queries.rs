@@ -8,11 +8,12 @@
 //! With `--features z3` a second table follows: the first `--z3-pairs N` of these queries, put to Z3, for windows of 1 000
 //! and 10 000 events.
 
-use snag_maximal::{Answer, Index, Limits, Queries, Stage};
-use snag_schedule::{Checker, Level};
-use snag_trace::generate::{Generator, Shape};
-use snag_trace::reader::TraceReader;
-use snag_trace::{Cells, EventId, Trace};
+use snag_checker::Checker;
+use snag_engines::maximal::{Answer, Index, Limits, Queries, Stage};
+use snag_formats::reader::TraceReader;
+use snag_model::Level;
+use snag_model::{Cells, EventId, Trace};
+use snag_synthesis::generate::{Generator, Shape};
 use std::time::Instant;
 
 /// A shape by its name, for so many events.
@@ -77,16 +78,16 @@ fn main() {
 /// The same queries by Z3.
 #[cfg(not(feature = "z3"))]
 mod z3 {
-    pub fn measure(_: &str, _: usize, _: snag_schedule::Level, _: usize) {}
+    pub fn measure(_: &str, _: usize, _: snag_model::Level, _: usize) {}
 }
 
 #[cfg(feature = "z3")]
 mod z3 {
     use super::{draw, generate};
-    use snag_maximal::z3::{Arithmetic, Options, Z3};
-    use snag_maximal::{Answer, Index, Limits, Queries};
-    use snag_schedule::Level;
-    use snag_trace::{Cells, EventId};
+    use snag_engines::maximal::z3::{Arithmetic, Options, Z3};
+    use snag_engines::maximal::{Answer, Index, Limits, Queries};
+    use snag_model::Level;
+    use snag_model::{Cells, EventId};
     use std::time::{Duration, Instant};
 
     /// For one query.

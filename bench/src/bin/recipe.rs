@@ -5,14 +5,15 @@
 //!
 //! With `--features z3` the same questions are put to Z3 as well: the whole window as one formula.
 
-use snag_maximal::{Answer, Index, Limits, Pairs, Queries, Recipe, Stage};
-use snag_oracle::Rng;
-use snag_oracle::dense::{Dense, symbolic_trace};
-use snag_predict::{Engine, Options, Quiet, analyse};
-use snag_rcp::{Plan, compile, explore, random, run};
-use snag_schedule::{Checker, Level};
-use snag_trace::symbolic::Sort;
-use snag_trace::{Cells, EventId, Op, Trace};
+use snag_checker::Checker;
+use snag_engines::maximal::{Answer, Index, Limits, Pairs, Queries, Recipe, Stage};
+use snag_model::Level;
+use snag_model::symbolic::Sort;
+use snag_model::{Cells, EventId, Op, Trace};
+use snag_pipeline::{Engine, Options, Quiet, analyse};
+use snag_recipe_lang::{Plan, compile, explore, random, run};
+use snag_testkit::Rng;
+use snag_testkit::dense::{Dense, symbolic_trace};
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
@@ -235,10 +236,10 @@ mod z3 {
     //! All numbers have 64 bits with a sign, and every branch goes where it went.
 
     use super::*;
-    use snag_maximal::z3::Z3;
-    use snag_trace::events::Event;
-    use snag_trace::symbolic::{Binary, Node, Role, Symbolic, Unary};
-    use snag_trace::{LockId, TermId};
+    use snag_engines::maximal::z3::Z3;
+    use snag_model::events::Event;
+    use snag_model::symbolic::{Binary, Node, Role, Symbolic, Unary};
+    use snag_model::{LockId, TermId};
     use std::fmt::Write;
 
     /// A formula that is longer than this is not tried.

@@ -1,6 +1,6 @@
 //! What is known about a trace beside its events, if it was recorded.
 
-use snag_trace::{EventId, ThreadId, Trace};
+use snag_model::{EventId, ThreadId, Trace};
 
 /// A function that a thread was in.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use crate::findings::{Findings, Report, Unread};
 use crate::number::{bytes, counted, grouped, scaled, seconds};
 use crate::text::Style;
 use crate::words;
-use snag_predict::{Engine, EngineReport};
+use snag_pipeline::{Engine, EngineReport};
 use std::io::{self, Write};
 
 /// A table per trace: what each engine found and what that cost.

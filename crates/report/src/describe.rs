@@ -3,8 +3,8 @@
 use crate::background::{Background, Frame};
 use crate::place::Place;
 use crate::{story, words};
-use snag_predict::Race;
-use snag_trace::{EventId, Op, Trace};
+use snag_model::{EventId, Op, Trace};
+use snag_pipeline::Race;
 
 /// A pair of accesses in one line.
 pub fn race(trace: &Trace, first: EventId, second: EventId) -> String {
@@ -12,7 +12,7 @@ pub fn race(trace: &Trace, first: EventId, second: EventId) -> String {
 }
 
 /// Threads that wait for each other in one line.
-pub fn deadlock(trace: &Trace, deadlock: &snag_predict::Deadlock) -> String {
+pub fn deadlock(trace: &Trace, deadlock: &snag_pipeline::Deadlock) -> String {
     crate::text::deadlock_headline(trace, deadlock)
 }
 

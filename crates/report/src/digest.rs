@@ -11,8 +11,8 @@
 
 use crate::values::Values;
 use crate::words;
-use snag_schedule::Schedule;
-use snag_trace::{EventId, LockId, Op, Ops, Tables, ThreadId, Trace, VarId, Variable};
+use snag_model::Schedule;
+use snag_model::{EventId, LockId, Op, Ops, Tables, ThreadId, Trace, VarId, Variable};
 
 /// One row of a witness as it is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,7 +5,7 @@
 //! escaped. Values may be as long as they like, nothing is kept.
 
 use crate::findings::Unread;
-use snag_predict::EngineReport;
+use snag_pipeline::EngineReport;
 use std::io::{self, Write};
 
 /// Writes one JSON document.

@@ -2,8 +2,8 @@
 
 use crate::background::Background;
 use crate::suppress::Suppressed;
-use snag_predict::Analysis;
-use snag_trace::Trace;
+use snag_model::Trace;
+use snag_pipeline::Analysis;
 use std::io;
 
 /// Everything that is said about one trace.

@@ -8,9 +8,9 @@ use crate::digest::{Goal, Row, digest};
 use crate::findings::{Findings, Report, Unread};
 use crate::number::{counted, grouped};
 use crate::{describe, story, text, words};
-use snag_predict::{Analysis, Candidate, Deadlock, Race};
-use snag_schedule::Schedule;
-use snag_trace::{EventId, LockId, ThreadId, Trace};
+use snag_model::Schedule;
+use snag_model::{EventId, LockId, ThreadId, Trace};
+use snag_pipeline::{Analysis, Candidate, Deadlock, Race};
 use std::fmt;
 use std::io::{self, Write};
 

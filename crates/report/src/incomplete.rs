@@ -5,8 +5,8 @@ use crate::emit::Emitter;
 use crate::number::{counted, grouped, seconds};
 use crate::text::Style;
 use crate::words;
-use snag_predict::Engine;
-use snag_trace::{EventId, Trace};
+use snag_model::{EventId, Trace};
+use snag_pipeline::Engine;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 

@@ -8,9 +8,9 @@ use crate::emit::Emitter;
 use crate::findings::{Findings, Report, Unread};
 use crate::suppress::Suppressed;
 use crate::{digest, words};
-use snag_predict::{Analysis, Candidate, Deadlock, EngineReport, Race};
-use snag_schedule::Schedule;
-use snag_trace::{EventId, LockId, Trace};
+use snag_model::Schedule;
+use snag_model::{EventId, LockId, Trace};
+use snag_pipeline::{Analysis, Candidate, Deadlock, EngineReport, Race};
 use std::io::{self, Write};
 
 /// Writes one JSON object per invocation.

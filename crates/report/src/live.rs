@@ -5,10 +5,10 @@ use crate::findings::Unread;
 use crate::number::{counted, grouped, seconds};
 use crate::text::Style;
 use crate::words;
-use snag_predict::online::{Access, Race, Unproved};
-use snag_predict::{Analysis, Engine, EngineReport};
-use snag_schedule::Level;
-use snag_trace::{LocId, LockId, Tables, VarId};
+use snag_model::Level;
+use snag_model::{LocId, LockId, Tables, VarId};
+use snag_pipeline::online::{Access, Race, Unproved};
+use snag_pipeline::{Analysis, Engine, EngineReport};
 use std::io::{self, Write};
 
 /// What is said at the end.

@@ -10,9 +10,9 @@ use crate::emit::Emitter;
 use crate::findings::{Findings, Report, Unread};
 use crate::place::Place;
 use crate::{text, words};
-use snag_predict::{Analysis, Candidate, Deadlock, Race};
-use snag_schedule::Schedule;
-use snag_trace::{EventId, Op, ThreadId, Trace};
+use snag_model::Schedule;
+use snag_model::{EventId, Op, ThreadId, Trace};
+use snag_pipeline::{Analysis, Candidate, Deadlock, Race};
 use std::io::{self, Write};
 
 const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";

@@ -5,8 +5,8 @@ use crate::emit::Emitter;
 use crate::number::grouped;
 use crate::text::Style;
 use crate::words;
-use snag_trace::stats::Stats;
-use snag_trace::{Op, Space, Tables};
+use snag_model::stats::Stats;
+use snag_model::{Op, Space, Tables};
 use std::io::{self, Write};
 
 /// How many things of a kind a trace is about.

@@ -12,9 +12,9 @@
 use crate::digest::overlap;
 use crate::number::grouped;
 use crate::words;
-use snag_predict::Race;
-use snag_schedule::Schedule;
-use snag_trace::{EventId, LockId, Op, ThreadId, Trace, VarId};
+use snag_model::Schedule;
+use snag_model::{EventId, LockId, Op, ThreadId, Trace, VarId};
+use snag_pipeline::Race;
 use std::collections::HashMap;
 
 /// The paragraph about a race.

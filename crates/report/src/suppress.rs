@@ -13,8 +13,8 @@
 use crate::background::{Background, Frame};
 use crate::place::Place;
 use crate::words;
-use snag_predict::Analysis;
-use snag_trace::{EventId, Trace};
+use snag_model::{EventId, Trace};
+use snag_pipeline::Analysis;
 
 /// A file of suppressions.
 #[derive(Clone, Debug, Default)]

@@ -1,10 +1,10 @@
 //! What events do in a witness of level `symbolic`: there reads may take other values than in the trace, and what is computed
 //! from them is different, too.
 
-use snag_predict::Race;
-use snag_schedule::Level;
-use snag_trace::symbolic::{Role, Symbolic};
-use snag_trace::{EventId, Op, Trace};
+use snag_model::Level;
+use snag_model::symbolic::{Role, Symbolic};
+use snag_model::{EventId, Op, Trace};
+use snag_pipeline::Race;
 use std::collections::HashMap;
 
 /// The values of events in a witness.
@@ -108,7 +108,7 @@ impl Walk<'_> {
         }
     }
 
-    fn evaluate(&self, term: snag_trace::TermId) -> Option<i128> {
+    fn evaluate(&self, term: snag_model::TermId) -> Option<i128> {
         self.symbolic.evaluate(term, |symbol| self.symbols[symbol.index()]).ok().flatten()
     }
 }

@@ -1,6 +1,6 @@
 //! Words for events: what the reports have in common.
 
-use snag_trace::{EventId, LockId, MemoryOrder, Op, Space, Trace};
+use snag_model::{EventId, LockId, MemoryOrder, Op, Space, Trace};
 use std::borrow::Cow;
 
 /// Where an event stands in the program; its number where the trace does not say.

@@ -1,14 +1,15 @@
 //! Findings of every kind, built by hand, in every machine format. The program
 //! itself does not produce all of them yet; the formats are fixed all the same.
 
-use snag_predict::{Analysis, Candidate, Deadlock, Engine, EngineReport, Left, Race, Subject};
+use snag_formats::TraceReader;
+use snag_formats::std_format::StdReader;
+use snag_model::{EventId, LockId, Trace};
+use snag_model::{Level, Schedule};
+use snag_pipeline::{Analysis, Candidate, Deadlock, Engine, EngineReport, Left, Race, Subject};
 use snag_report::html::Html;
 use snag_report::json::Json;
 use snag_report::sarif::Sarif;
 use snag_report::{Findings, Report, Suppressions, Unread};
-use snag_schedule::{Level, Schedule};
-use snag_trace::std_format::StdReader;
-use snag_trace::{EventId, LockId, Trace, TraceReader};
 use std::path::Path;
 
 const TRACE: &str = "\

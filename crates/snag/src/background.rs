@@ -1,9 +1,9 @@
 //! What a recording knows beside its events, for reports.
 
-use snag_recording::recorded::Part;
-use snag_recording::{Recorded, Sources};
+use snag_model::{Cells, EventId, Namer, Op, ThreadId, Trace, VarId, Variable};
+use snag_recorder::recorded::Part;
+use snag_recorder::{Recorded, Sources};
 use snag_report::{Background, Frame};
-use snag_trace::{Cells, EventId, Namer, Op, ThreadId, Trace, VarId, Variable};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -23,7 +23,7 @@ impl Recording {
         trace: &mut Trace,
         part: Part,
         roots: &[PathBuf],
-    ) -> snag_trace::Result<Option<Recording>> {
+    ) -> snag_formats::Result<Option<Recording>> {
         let recorded = Recording::name_variables(path, trace, part)?;
         let with = |recorded| Recording { recorded, sources: Sources::new(roots), cells: OnceLock::new() };
         Ok(recorded.map(with))
@@ -35,12 +35,12 @@ impl Recording {
         trace: &mut Arc<Trace>,
         part: Part,
         roots: &[PathBuf],
-    ) -> snag_trace::Result<Option<Recording>> {
+    ) -> snag_formats::Result<Option<Recording>> {
         Recording::read(path, Arc::make_mut(trace), part, roots)
     }
 
     /// Gives variables of the program their names, if the trace was recorded by us.
-    pub fn name_variables(path: &Path, trace: &mut Trace, part: Part) -> snag_trace::Result<Option<Arc<Recorded>>> {
+    pub fn name_variables(path: &Path, trace: &mut Trace, part: Part) -> snag_formats::Result<Option<Arc<Recorded>>> {
         let Some(recorded) = Recorded::read(path, trace, part)?.map(Arc::new) else { return Ok(None) };
         let names = recorded.clone();
         trace.tables.namer = Some(Namer(Arc::new(move |address, size| names.part(address, size))));
@@ -59,8 +59,8 @@ impl Background for Recording {
         let frames = self.recorded.stack(trace, event).into_iter();
         // What lies below the program's own functions tells nobody anything.
         let own =
-            |frame: &snag_recording::Frame| !frame.place.starts_with("libc.so") && !frame.place.starts_with("memfd:");
-        let program = |frame: &snag_recording::Frame| !frame.function.contains("__rust_begin_short_backtrace");
+            |frame: &snag_recorder::Frame| !frame.place.starts_with("libc.so") && !frame.place.starts_with("memfd:");
+        let program = |frame: &snag_recorder::Frame| !frame.function.contains("__rust_begin_short_backtrace");
         let frames = frames.take_while(program).filter(own);
         frames.map(|frame| Frame { function: frame.function, place: frame.place }).collect()
     }

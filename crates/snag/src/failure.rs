@@ -72,8 +72,8 @@ impl From<String> for Failure {
     }
 }
 
-impl From<snag_trace::Error> for Failure {
-    fn from(error: snag_trace::Error) -> Failure {
+impl From<snag_formats::Error> for Failure {
+    fn from(error: snag_formats::Error) -> Failure {
         Failure::Message(error.to_string())
     }
 }

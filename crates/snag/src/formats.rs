@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Status};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use snag_trace::{Error, Format};
+use snag_formats::{Error, Format};
 
 /// Parses the name of a format.
 pub fn parser() -> impl TypedValueParser<Value = Format> {

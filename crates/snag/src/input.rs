@@ -5,9 +5,10 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::patient::Patient;
 use crate::temporary;
-use snag_predict::Progress;
+use snag_formats::{Error, Format, Position, TraceReader};
+use snag_model::{Events, Tables, Trace};
+use snag_pipeline::Progress;
 use snag_report::Unread;
-use snag_trace::{Error, Events, Format, Position, Tables, Trace, TraceReader};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -63,16 +64,16 @@ impl Source {
         {
             let read = Arc::new(AtomicU64::new(0));
             let counted = Counted { file, read: read.clone() };
-            let reader = snag_trace::read_within(context.memory, counted, format, Some(path)).map_err(failed)?;
+            let reader = snag_formats::read_within(context.memory, counted, format, Some(path)).map_err(failed)?;
             return Ok(Source { bytes: Some((length, read)), ..Source::new(&name(path), reader) });
         }
         let reader = match Patient::is_for(path) {
-            false => snag_trace::open_within(context.memory, path, format),
+            false => snag_formats::open_within(context.memory, path, format),
             true => {
                 let shown = if path == Path::new("-") { Path::new("standard input") } else { path };
                 let cannot = |error: io::Error| Error::new(Position::Whole, format!("cannot open: {error}"));
                 let input = Patient::open(path).map_err(cannot);
-                input.and_then(|input| snag_trace::read_within(context.memory, input, format, Some(shown)))
+                input.and_then(|input| snag_formats::read_within(context.memory, input, format, Some(shown)))
             }
         };
         let reader = reader.map_err(|error| match interrupt::asked() {

@@ -9,10 +9,10 @@
 use crate::context::Context;
 use crate::input::Source;
 use crate::interrupt;
-use snag_predict::{Analysis, Engine, Left, Options, Subject};
+use snag_model::{Events, Tables, Trace};
+use snag_pipeline::condense::{Condensed, Sieve, Survey};
+use snag_pipeline::{Analysis, Engine, Left, Options, Subject};
 use snag_report::Unread;
-use snag_trace::condense::{Condensed, Sieve, Survey};
-use snag_trace::{Events, Tables, Trace};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -247,7 +247,7 @@ fn gigabytes(bytes: u64) -> String {
 
 /// Bytes that this process may still take, as far as the system or the user says.
 fn available(context: &Context) -> Option<u64> {
-    snag_predict::free_memory(context.most_memory)
+    snag_pipeline::free_memory(context.most_memory)
 }
 
 #[cfg(test)]

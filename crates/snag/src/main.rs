@@ -1,7 +1,7 @@
 //! The command line of Snag.
 //!
-//! Parses flags and glues: reading is in `snag-trace`, prediction in
-//! `snag-predict`, checking in `snag-schedule`, printing in `snag-report`. This is
+//! Parses flags and glues: reading is in `snag-formats`, prediction in
+//! `snag-pipeline`, checking in `snag-checker`, printing in `snag-report`. This is
 //! the only place that looks at flags, the terminal and the environment.
 //!
 //! Exit status: 0 nothing found, 1 races or deadlocks found (or, for `verify`, a

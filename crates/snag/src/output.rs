@@ -33,7 +33,7 @@ impl Output {
             None => Ok(Output::stdout()),
             Some(path) if path == Path::new("-") => Ok(Output::stdout()),
             Some(path) => Output::file(path)
-                .map_err(|e| format!("{}: cannot write: {}", path.display(), snag_trace::why_not_created(&e))),
+                .map_err(|e| format!("{}: cannot write: {}", path.display(), snag_formats::why_not_created(&e))),
         }
     }
 

@@ -29,9 +29,9 @@ fn message(info: &PanicHookInfo) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use snag_predict::{Engine, Options, Progress};
-    use snag_trace::TraceReader;
-    use snag_trace::generate::{Generator, Shape};
+    use snag_formats::TraceReader;
+    use snag_pipeline::{Engine, Options, Progress};
+    use snag_synthesis::generate::{Generator, Shape};
     use std::io::Read;
     use std::process::{Child, Command, ExitStatus, Stdio};
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -65,7 +65,7 @@ mod tests {
         let engines = vec![Engine::Shb, Engine::Mc];
         let options = Options { engines, jobs: 4, all_pairs: true, ..Options::default() };
         let progress = Panics { phase: phase.to_owned(), reached: AtomicUsize::new(0) };
-        snag_predict::analyse(&trace, &options, &progress);
+        snag_pipeline::analyse(&trace, &options, &progress);
     }
 
     /// Waits for the end of a program, which has to come.

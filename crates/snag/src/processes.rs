@@ -1,6 +1,6 @@
 //! The processes that descend from this one: programs that it runs, and what these have started.
 
-use snag_recording::wire;
+use snag_recorder::wire;
 use std::collections::HashMap;
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 //!
 //! It is 32 random bytes in a file that only the user can read, in the user's folder for the state of programs.
 
-use snag_recording::seal::Seal;
-use snag_recording::unfollowed;
+use snag_recorder::seal::Seal;
+use snag_recorder::unfollowed;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};

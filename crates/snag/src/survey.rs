@@ -13,13 +13,13 @@ use crate::long::{self, Read};
 use crate::output::Output;
 use crate::progress::Bars;
 use crate::time::Time;
-use snag_predict::{Again, Analysis, Engine, Options, SoFar};
-use snag_recording::recorded::Part;
+use snag_formats::globals::{self, Global};
+use snag_model::Level;
+use snag_model::{Op, Trace};
+use snag_pipeline::condense::Condensed;
+use snag_pipeline::{Again, Analysis, Engine, Options, SoFar};
+use snag_recorder::recorded::Part;
 use snag_report::{Background, Findings, Report, Suppressed, Suppressions, Unread};
-use snag_schedule::Level;
-use snag_trace::condense::Condensed;
-use snag_trace::globals::{self, Global};
-use snag_trace::{Op, Trace};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -138,7 +138,7 @@ fn one(
     }
     interrupt::doing(Doing::Reading);
     let time = Time::new(job.options.budget);
-    let can_condense = !job.one_by_one && job.globals.is_empty() && snag_predict::can_condense(&job.options);
+    let can_condense = !job.one_by_one && job.globals.is_empty() && snag_pipeline::can_condense(&job.options);
     let most = can_condense.then_some(job.whole);
     let (mut read, whole, unread) = long::read(context, path, most, time.for_reading()).map_err(Stop::Trace)?;
     interrupt::doing(Doing::Work);
@@ -219,7 +219,7 @@ fn condensed_first(
         move |so_far| {
             // What the checker needs to know of each event takes about as long.
             let again = Again { read: &again, takes: 2 * once };
-            snag_predict::analyse_condensed_into(&condensed, &options, &bars, deadline, so_far, &again);
+            snag_pipeline::analyse_condensed_into(&condensed, &options, &bars, deadline, so_far, &again);
         }
     });
     bars.close();
@@ -252,7 +252,7 @@ fn analyse(context: &Context, trace: Trace, job: &Job, options: &Options) -> (Ar
             // On a trace without missing methods engines that are about these do what mc does, and without expressions
             // so does recipe.
             let missing = trace.events.ops().contains(&Op::MethodBegin);
-            let symbolic = snag_predict::is_symbolic(&trace);
+            let symbolic = snag_pipeline::is_symbolic(&trace);
             let differs = |engine: &Engine| match engine {
                 Engine::Recipe => symbolic,
                 engine => missing || !engine.is_about_missing(),
@@ -265,13 +265,13 @@ fn analyse(context: &Context, trace: Trace, job: &Job, options: &Options) -> (Ar
         let (bars, trace, options) = (bars.clone(), trace.clone(), options.clone());
         let one_by_one = job.one_by_one;
         move |so_far| match one_by_one {
-            false => snag_predict::analyse_into(&trace, &options, &bars, so_far),
+            false => snag_pipeline::analyse_into(&trace, &options, &bars, so_far),
             true => {
                 for &engine in &options.engines {
                     forget_peak_memory();
                     let budget = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
                     let options = Options { engines: vec![engine], budget, ..options.clone() };
-                    snag_predict::analyse_into(&trace, &options, &bars, so_far);
+                    snag_pipeline::analyse_into(&trace, &options, &bars, so_far);
                 }
             }
         }
@@ -290,7 +290,7 @@ fn in_time(
 ) -> Analysis {
     let so_far = Arc::new(SoFar::default());
     let in_thread = so_far.clone();
-    match snag_predict::wait_for(bars, deadline, move || work(&in_thread)) {
+    match snag_pipeline::wait_for(bars, deadline, move || work(&in_thread)) {
         Some(()) => so_far.take(&options.engines),
         None => so_far.take_early(options, trace, events),
     }
@@ -308,7 +308,7 @@ fn level_fits(level: Option<Level>, trace: &Trace) -> Result<(), String> {
         Some(level @ (Level::Value | Level::Control)) if !trace.events.has_values() => {
             Err(format!("level '{level}' needs values and this trace has none; only 'writer' applies to it"))
         }
-        Some(Level::Symbolic) if !snag_predict::is_symbolic(trace) => {
+        Some(Level::Symbolic) if !snag_pipeline::is_symbolic(trace) => {
             Err("level 'symbolic' needs expressions and this trace has none".to_owned())
         }
         _ => Ok(()),

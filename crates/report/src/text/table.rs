@@ -10,7 +10,7 @@ use super::style::Style;
 use crate::digest::{Goal, Row};
 use crate::number::{counted, grouped};
 use crate::words;
-use snag_trace::{EventId, ThreadId, Trace};
+use snag_model::{EventId, ThreadId, Trace};
 use std::io::{self, Write};
 
 /// A column of a thread is at least this wide, or there are no such columns.

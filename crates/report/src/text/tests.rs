@@ -1,10 +1,10 @@
 //! Text of findings built by hand.
 
 use super::*;
-use snag_predict::Engine;
-use snag_schedule::Level;
-use snag_trace::TraceReader;
-use snag_trace::std_format::StdReader;
+use snag_formats::TraceReader;
+use snag_formats::std_format::StdReader;
+use snag_model::Level;
+use snag_pipeline::Engine;
 
 /// A trace written down in STD.
 pub fn std_trace(text: &str) -> Trace {

@@ -8,14 +8,14 @@ use crate::output::Output;
 use crate::survey::{self, Job};
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use snag_predict::{Backend, Engine, Options};
+use snag_formats::globals::Global;
+use snag_model::Level;
+use snag_pipeline::{Backend, Engine, Options};
 use snag_report::html::Html;
 use snag_report::json::Json;
 use snag_report::sarif::Sarif;
 use snag_report::text::Text;
 use snag_report::{Style, Suppressions, live};
-use snag_schedule::Level;
-use snag_trace::globals::Global;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -235,7 +235,7 @@ impl Analysis {
         Ok(Prepared {
             args: self,
             suppressions: self.suppressions.as_deref().map(read_suppressions).transpose()?,
-            globals: snag_trace::globals::parse(&self.global)?,
+            globals: snag_formats::globals::parse(&self.global)?,
             output: Output::open(self.output.as_deref())?,
         })
     }
@@ -328,12 +328,12 @@ pub fn folder_is_there(folder: &Path) -> Result<(), String> {
     match std::fs::metadata(folder) {
         Ok(data) if data.is_dir() => Ok(()),
         Ok(_) => Err(format!("--source-root {}: it is no folder", folder.display())),
-        Err(error) => Err(format!("--source-root {}: {}", folder.display(), snag_trace::why_not_created(&error))),
+        Err(error) => Err(format!("--source-root {}: {}", folder.display(), snag_formats::why_not_created(&error))),
     }
 }
 
 fn read_suppressions(path: &Path) -> Result<Suppressions, String> {
-    let cannot = |error| format!("{}: cannot read: {}", path.display(), snag_trace::why(&error));
+    let cannot = |error| format!("{}: cannot read: {}", path.display(), snag_formats::why(&error));
     let text = std::fs::read_to_string(path).map_err(cannot)?;
     Suppressions::parse(&text).map_err(|(line, message)| format!("{}: line {line}: {message}", path.display()))
 }

@@ -6,7 +6,7 @@ use crate::failure::{Failure, Status};
 use crate::output::Output;
 use crate::survey::{self, Job};
 use clap::ValueEnum;
-use snag_predict::{Engine, Options};
+use snag_pipeline::{Engine, Options};
 use snag_report::Style;
 use snag_report::compare::{Json, Table};
 use std::path::PathBuf;

@@ -8,7 +8,7 @@ use crate::failure::{Failure, Status};
 use crate::formats;
 use crate::input::{self, Source};
 use crate::interrupt;
-use snag_trace::{Format, WriteOptions};
+use snag_formats::{Format, WriteOptions};
 use std::path::PathBuf;
 
 /// Options of `snag convert`.
@@ -42,7 +42,7 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     let source = Source::open(context, &args.from_path, args.from).map_err(|problem| input::message(&problem))?;
     let mut source = source.for_writing();
     let options = WriteOptions { compress: !args.no_compress };
-    let mut writer = snag_trace::create(&args.to_path, args.to, options)?;
+    let mut writer = snag_formats::create(&args.to_path, args.to, options)?;
     source.stream(context, "converting", |events, tables| writer.write(events, tables).map_err(formats::writing))?;
     writer.finish(source.tables()).map_err(formats::writing)?;
     Ok(Status::Clean)

@@ -7,7 +7,7 @@ use crate::interrupt;
 use crate::output::Output;
 use clap::ValueEnum;
 use serde_json::json;
-use snag_rcp::{Access, Explored, Program};
+use snag_recipe_lang::{Access, Explored, Program};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -42,7 +42,7 @@ enum Format {
 pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     interrupt::listen(interrupt::Then::Report)?;
     let program = compile(context, &args.program)?;
-    let explored = snag_rcp::explore_until(&program, args.states, &interrupt::interrupted);
+    let explored = snag_recipe_lang::explore_until(&program, args.states, &interrupt::interrupted);
     let mut output = Output::open(None)?;
     match args.format {
         Format::Text => text(&mut output, context, &program, &explored)?,

@@ -5,8 +5,8 @@ use crate::failure::{Failure, Status};
 use crate::formats;
 use crate::input::Source;
 use crate::interrupt;
-use snag_trace::generate::{Generator, Shape};
-use snag_trace::{Format, TraceReader, WriteOptions};
+use snag_formats::{Format, TraceReader, WriteOptions};
+use snag_synthesis::generate::{Generator, Shape};
 use std::path::{Path, PathBuf};
 
 /// Options of `snag generate`.
@@ -89,7 +89,7 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     interrupt::listen(interrupt::Then::WriteNothing)?;
     let path = args.output.as_deref().unwrap_or(Path::new("-"));
     let format = args.to.or((path == Path::new("-")).then_some(Format::Std));
-    let mut writer = snag_trace::create(path, format, WriteOptions { compress: !args.no_compress })?;
+    let mut writer = snag_formats::create(path, format, WriteOptions { compress: !args.no_compress })?;
     let reader = TraceReader::new(Box::new(Generator::new(shape)), None);
     let mut source = Source::new("generated trace", reader);
     source.stream(context, "generating", |events, tables| writer.write(events, tables).map_err(formats::writing))?;

@@ -5,9 +5,9 @@ use crate::failure::{Failure, Status};
 use crate::input::{self, Source};
 use crate::interrupt;
 use crate::output::Output;
-use snag_predict::{Engine, Options, analyse};
+use snag_model::{EventId, Op, Trace};
+use snag_pipeline::{Engine, Options, analyse};
 use snag_report::incomplete::{Comparison, Row, pair};
-use snag_trace::{EventId, Op, Trace};
 use std::path::Path;
 
 /// Engines that know nothing of missing methods, and those that do.

@@ -4,11 +4,12 @@ use crate::context::Context;
 use crate::failure::{Failure, Status};
 use crate::patient::{Came, Patient};
 use crate::{input, interrupt};
-use snag_predict::online::{Online, Unproved};
-use snag_predict::{Analysis, Engine, EngineReport, Left, Subject, peak_memory};
+use snag_formats::compression::Compression;
+use snag_formats::{Format, Position, TraceReader};
+use snag_model::Events;
+use snag_pipeline::online::{Online, Unproved};
+use snag_pipeline::{Analysis, Engine, EngineReport, Left, Subject, peak_memory};
 use snag_report::live::{Live, Summary};
-use snag_trace::compression::Compression;
-use snag_trace::{Events, Format, Position, TraceReader};
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
@@ -32,10 +33,10 @@ pub fn run(context: &Context, path: &Path, wishes: &Wishes, report: &mut dyn Liv
     let started = Instant::now();
     let mut online = Online::new(wishes.window, wishes.most);
     let (bytes, stream) =
-        Bytes::open(path).map_err(|error| format!("{name}: cannot open: {}", snag_trace::why(&error)))?;
+        Bytes::open(path).map_err(|error| format!("{name}: cannot open: {}", snag_formats::why(&error)))?;
     let mut first_event = None;
     let mut cut_off = false;
-    let (problem, mut tables) = match snag_trace::read_within(context.memory, bytes, None, None) {
+    let (problem, mut tables) = match snag_formats::read_within(context.memory, bytes, None, None) {
         Err(error) => ((!interrupt::interrupted()).then_some(error), Default::default()),
         Ok(mut reader) => {
             let problem = follow(&mut reader, &mut online, report, &stream, &mut first_event)?;
@@ -114,7 +115,7 @@ fn follow(
     report: &mut dyn Live,
     stream: &Stream,
     first_event: &mut Option<Instant>,
-) -> Result<Option<snag_trace::Error>, Failure> {
+) -> Result<Option<snag_formats::Error>, Failure> {
     let mut block = Events::new();
     loop {
         // What stands before something wrong is as good as ever.

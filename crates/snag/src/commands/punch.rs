@@ -6,11 +6,12 @@ use crate::failure::{Failure, Status};
 use crate::formats;
 use crate::input::{self, Source};
 use crate::interrupt;
-use snag_recording::recorded::Part;
+use snag_formats::{Format, WriteOptions};
+use snag_model::{EventId, Op, Trace};
+use snag_recorder::recorded::Part;
 use snag_report::Background;
-use snag_trace::calls::Calls;
-use snag_trace::punch::punch;
-use snag_trace::{EventId, Format, Op, Trace, WriteOptions};
+use snag_synthesis::calls::Calls;
+use snag_synthesis::punch::punch;
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
@@ -76,7 +77,7 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     let in_trace = |message: String| format!("{}: {message}", input::name(&args.trace));
     let (calls, chosen) = choose(&trace, recording.as_ref(), args).map_err(in_trace)?;
     let punched = punch(&trace, &calls, |method| chosen.contains(method));
-    let mut writer = snag_trace::create(&args.out, args.to, WriteOptions { compress: true })?;
+    let mut writer = snag_formats::create(&args.out, args.to, WriteOptions { compress: true })?;
     writer.write(&punched.trace.events, &punched.trace.tables).map_err(formats::writing)?;
     writer.finish(&punched.trace.tables).map_err(formats::writing)?;
     if !context.quiet {

@@ -4,9 +4,9 @@ use crate::context::Context;
 use crate::failure::{Failure, Status};
 use crate::interrupt::{self, Doing, Then};
 use crate::{secret, temporary};
-use snag_recording::recorder::DAMAGED;
-use snag_recording::ring::Settings;
-use snag_recording::{Ended, Options, Prints, Recorder, Summary, Unrecorded};
+use snag_recorder::recorder::DAMAGED;
+use snag_recorder::ring::Settings;
+use snag_recorder::{Ended, Options, Prints, Recorder, Summary, Unrecorded};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
@@ -84,11 +84,11 @@ pub fn can_be_recording(path: &Path) -> Result<(), String> {
         return Err("-: a recording goes into a file; standard output is the program's".to_owned());
     }
     let last = path.extension().and_then(|last| last.to_str()).map(str::to_ascii_lowercase).unwrap_or_default();
-    if snag_trace::compression::Compression::by_extension(&last).is_some() {
+    if snag_formats::compression::Compression::by_extension(&last).is_some() {
         return Err(format!("{shown}: a recording is not compressed while it is written; record into a .snag file"));
     }
-    match snag_trace::Format::by_extension(path) {
-        Some(snag_trace::Format::Snag) | None => Ok(()),
+    match snag_formats::Format::by_extension(path) {
+        Some(snag_formats::Format::Snag) | None => Ok(()),
         Some(_) => Err(format!("{shown}: recordings are .snag files; 'snag convert' makes .{last} of them")),
     }
 }

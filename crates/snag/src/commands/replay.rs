@@ -10,13 +10,13 @@ use crate::failure::{Failure, Status};
 use crate::input::{self, Source};
 use crate::interrupt::{self, Doing, Then};
 use crate::output::Output;
-use snag_predict::{Analysis, Deadlock, Race};
-use snag_recording::Recorded;
-use snag_recording::recorded::Part;
-use snag_recording::recorder::FREELY;
-use snag_recording::replay::{self, Driven, Repeated, Standing};
+use snag_model::{EventId, Trace};
+use snag_pipeline::{Analysis, Deadlock, Race};
+use snag_recorder::Recorded;
+use snag_recorder::recorded::Part;
+use snag_recorder::recorder::FREELY;
+use snag_recorder::replay::{self, Driven, Repeated, Standing};
 use snag_report::{Background, describe};
-use snag_trace::{EventId, Trace};
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -106,13 +106,13 @@ fn warn_about_changes(context: &Context, recorded: &Recorded, command: &[OsStrin
     if let Some(then) = recorded.about("folder").filter(|then| Path::new(then) != folder) {
         context.warn(&format!("it was recorded in the folder {then}"));
     }
-    let program = command.first().and_then(|program| snag_recording::recorder::find_program(Path::new(program)));
+    let program = command.first().and_then(|program| snag_recorder::recorder::find_program(Path::new(program)));
     if let (Some(then), Some(program)) = (recorded.about("digest"), program)
-        && !snag_recording::recorder::has_digest(&program, then)
+        && !snag_recorder::recorder::has_digest(&program, then)
     {
         context.warn(&format!("{} has changed since it was recorded", program.display()));
     }
-    let now = snag_recording::recorder::environment();
+    let now = snag_recorder::recorder::environment();
     if recorded.about("environment").is_some_and(|then| then != now) {
         context.warn("the environment variables are not those of the recording");
     }
@@ -193,9 +193,9 @@ fn race(
     command: Vec<OsString>,
     id: &str,
 ) -> Result<Status, Failure> {
-    let options = snag_predict::Options { jobs: context.jobs, ..Default::default() };
+    let options = snag_pipeline::Options { jobs: context.jobs, ..Default::default() };
     let bars = context.bars();
-    let analysis = snag_predict::analyse(trace, &options, &bars);
+    let analysis = snag_pipeline::analyse(trace, &options, &bars);
     bars.clear();
     begin()?;
     let Some(goal) = Goal::by_id(&analysis, id) else {

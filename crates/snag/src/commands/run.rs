@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Status};
 use crate::interrupt::{self, Doing, Then};
 use crate::temporary::Temporary;
-use snag_recording::{Ended, Prints, Unrecorded};
+use snag_recorder::{Ended, Prints, Unrecorded};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 

@@ -6,11 +6,11 @@ use crate::input::{self, Source};
 use crate::interrupt;
 use crate::output::Output;
 use clap::ValueEnum;
+use snag_model::stats::Stats;
+use snag_model::tables::Object;
+use snag_model::{Events, LocId, LockId, Op, ReachId, VarId};
 use snag_report::Style;
 use snag_report::stats::Named;
-use snag_trace::stats::Stats;
-use snag_trace::tables::Object;
-use snag_trace::{Events, LocId, LockId, Op, ReachId, VarId};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -68,7 +68,7 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
 
 /// What the events of a trace have to do with.
 fn used(path: &Path) -> Result<Named, Failure> {
-    let mut reader = snag_trace::open(path, None)?;
+    let mut reader = snag_formats::open(path, None)?;
     let (mut locks, mut variables, mut locations) = (HashSet::new(), HashSet::new(), HashSet::new());
     let mut block = Events::new();
     loop {

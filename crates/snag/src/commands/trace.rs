@@ -3,9 +3,9 @@
 use crate::context::Context;
 use crate::failure::{Failure, Status};
 use crate::{formats, say};
-use snag_rcp::{Plan, Program};
+use snag_formats::{Format, WriteOptions};
+use snag_recipe_lang::{Plan, Program};
 use snag_report::printable;
-use snag_trace::{Format, WriteOptions};
 use std::path::{Path, PathBuf};
 
 /// Options of `snag trace`.
@@ -40,13 +40,13 @@ pub struct Args {
 
 /// Reads and compiles a program; what is wrong with it is said with the line and a caret.
 pub fn compile(context: &Context, path: &Path) -> Result<Program, Failure> {
-    let bytes =
-        std::fs::read(path).map_err(|error| format!("{}: cannot open: {}", path.display(), snag_trace::why(&error)))?;
+    let bytes = std::fs::read(path)
+        .map_err(|error| format!("{}: cannot open: {}", path.display(), snag_formats::why(&error)))?;
     let text = String::from_utf8(bytes).map_err(|_| format!("{}: not UTF-8 text", path.display()))?;
     let file = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned());
     // Locations are part of traces, whose columns are separated by bars.
     let location = file.replace(['|', '\n', '\r'], "_");
-    snag_rcp::compile(&location, &text).map_err(|mistake| {
+    snag_recipe_lang::compile(&location, &text).map_err(|mistake| {
         let shown = mistake.show(&path.display().to_string(), &text).to_string();
         let (first, rest) = shown.split_once('\n').unwrap_or((&shown, ""));
         context.error(first);
@@ -60,13 +60,13 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     let program = compile(context, &args.program)?;
     let turns = Plan::parse_turns(&program, &args.schedule).map_err(|message| format!("--schedule: {message}"))?;
     let plan = Plan { turns, seed: args.seed, most_events: args.events };
-    let run = snag_rcp::run(&program, &plan).map_err(|message| format!("--schedule: {message}"))?;
+    let run = snag_recipe_lang::run(&program, &plan).map_err(|message| format!("--schedule: {message}"))?;
     if run.trace.is_empty() {
         return Err(format!("{}: nothing happens that other threads can see", args.program.display()).into());
     }
     let path = args.output.as_deref().unwrap_or(Path::new("-"));
     let format = args.to.or((path == Path::new("-")).then_some(Format::Text));
-    let mut writer = snag_trace::create(path, format, WriteOptions { compress: true })?;
+    let mut writer = snag_formats::create(path, format, WriteOptions { compress: true })?;
     writer.write(&run.trace.events, &run.trace.tables).map_err(formats::writing)?;
     writer.finish(&run.trace.tables).map_err(formats::writing)?;
     for failure in &run.failures {

@@ -14,10 +14,11 @@ use crate::failure::{Failure, Status};
 use crate::input::{self, Source};
 use crate::interrupt;
 use crate::output::Output;
-use snag_recording::recorded::Part;
+use snag_checker::Checker;
+use snag_model::Level;
+use snag_model::{Cells, EventId, LockId, Op, ThreadId, Trace, VarId};
+use snag_recorder::recorded::Part;
 use snag_report::printable;
-use snag_schedule::{Checker, Level};
-use snag_trace::{Cells, EventId, LockId, Op, ThreadId, Trace, VarId};
 use std::collections::{HashMap, HashSet};
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -155,12 +156,12 @@ impl FindingsFile {
             return Ok(FindingsFile::Path(path.to_owned()));
         }
         // It can be read once only, so it is kept.
-        let cannot = |error| format!("{}: cannot read: {}", path.display(), snag_trace::why(&error));
+        let cannot = |error| format!("{}: cannot read: {}", path.display(), snag_formats::why(&error));
         let input: Box<dyn Read> =
             if stdin { Box::new(io::stdin()) } else { Box::new(std::fs::File::open(path).map_err(cannot)?) };
         let mut bytes = Vec::new();
         input.take(memory.saturating_add(1)).read_to_end(&mut bytes).map_err(cannot)?;
-        let room = snag_trace::Room::new(memory);
+        let room = snag_model::Room::new(memory);
         room.check(bytes.len() as u64, "findings that are no file")
             .map_err(|why| format!("{}: {why}", path.display()))?;
         Ok(FindingsFile::Memory(bytes))
@@ -170,7 +171,7 @@ impl FindingsFile {
         match self {
             FindingsFile::Memory(bytes) => Ok(Box::new(&bytes[..])),
             FindingsFile::Path(path) => {
-                let cannot = |error| format!("{}: cannot open: {}", path.display(), snag_trace::why(&error));
+                let cannot = |error| format!("{}: cannot open: {}", path.display(), snag_formats::why(&error));
                 let file = std::fs::File::open(path).map_err(cannot)?;
                 if file.metadata().is_ok_and(|data| data.is_dir()) {
                     return Err(format!("{}: is a directory, not findings", path.display()));

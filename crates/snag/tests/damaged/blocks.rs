@@ -1,7 +1,7 @@
 //! A `.snag` file taken apart into blocks, and put together again.
 
-use snag_trace::compression::Compression;
-use snag_trace::snag_format::{MAGIC, repaired};
+use snag_formats::compression::Compression;
+use snag_formats::snag_format::{MAGIC, repaired};
 use std::io::{Cursor, Read, Write};
 
 pub const NAMES: u8 = 1;

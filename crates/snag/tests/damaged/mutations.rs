@@ -1,7 +1,7 @@
 //! Changes that chance or malice could make.
 
 use crate::blocks::{Block, END, EXTRA, INDEX, number, put, settle};
-use snag_trace::Rng;
+use snag_synthesis::Rng;
 
 /// Numbers at which something ends.
 const EDGES: [u64; 14] =

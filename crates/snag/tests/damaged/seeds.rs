@@ -97,7 +97,7 @@ pub fn binary(folder: &Folder) -> Vec<Seed> {
     convert(&repository("examples/rdit/account.stx"), "account.snag");
     convert(&repository("examples/bank.stx"), "bank.snag");
     convert(&repository("examples/shb/fig3.std"), "fig3.snag");
-    convert(&repository("crates/trace/tests/every.stx"), "every.snag");
+    convert(&repository("crates/formats/tests/every.stx"), "every.snag");
     convert(&symbolic(folder), "symbolic.snag");
     seeds
 }
@@ -105,7 +105,7 @@ pub fn binary(folder: &Folder) -> Vec<Seed> {
 /// Text traces.
 pub fn text(folder: &Folder) -> Vec<Seed> {
     let paths =
-        ["examples/rdit/account.stx", "examples/bank.stx", "examples/shb/fig3.std", "crates/trace/tests/every.stx"];
+        ["examples/rdit/account.stx", "examples/bank.stx", "examples/shb/fig3.std", "crates/formats/tests/every.stx"];
     let mut seeds: Vec<Seed> = paths.iter().map(|path| seed(folder, &repository(path))).collect();
     seeds.push(seed(folder, &symbolic(folder)));
     seeds

@@ -35,10 +35,10 @@ fn findings_of_a_recording_are_verified() {
     assert_eq!(verified.status.code(), Some(0), "{}{}", text(&verified), complaint(&verified));
     assert!(text(&verified).contains("R1  accepted"), "{}", text(&verified));
     // As the trace spells it.
-    let (trace, _) = snag_trace::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap();
+    let (trace, _) = snag_formats::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap();
     let start = found.find("\"event\": ").unwrap() + "\"event\": ".len();
     let number: String = found[start..].chars().take_while(char::is_ascii_digit).collect();
-    let event = trace.event(snag_trace::EventId(number.parse().unwrap()));
+    let event = trace.event(snag_model::EventId(number.parse().unwrap()));
     let spelled = found.replace("\"balance\"", &format!("\"{}\"", trace.target_text(&event)));
     assert_ne!(spelled, found);
     std::fs::write(folder.path("spelled.json"), &spelled).unwrap();

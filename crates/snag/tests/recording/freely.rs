@@ -3,12 +3,12 @@
 
 use crate::sturdy::{explained, is_shared, program, record_and_kill};
 use crate::support::*;
-use snag_trace::{Op, Trace, VarId, Variable};
+use snag_model::{Op, Trace, VarId, Variable};
 use std::time::Duration;
 
 /// Whether threads can be recorded freely on this machine; says so if not.
 fn have_clock() -> bool {
-    let there = snag_recording::recorder::has_shared_clock();
+    let there = snag_recorder::recorder::has_shared_clock();
     if !there {
         eprintln!("skipped: the processors of this machine share no clock");
     }
@@ -16,7 +16,7 @@ fn have_clock() -> bool {
 }
 
 fn read(folder: &Folder) -> Trace {
-    snag_trace::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap().0
+    snag_formats::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap().0
 }
 
 /// How many reads of shared memory each of the four threads has in the trace. Their values are those that the threads noted

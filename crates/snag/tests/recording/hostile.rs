@@ -78,7 +78,7 @@ fn memory_that_comes_and_goes_at_rising_addresses_is_no_damage() {
         let (status, said) = limited(&folder, &arguments, 1 << 30, Duration::from_secs(60));
         assert_eq!(status, Some(7), "{how}: {said}");
         assert!(!said.contains("ends early") && !said.contains("warning"), "{how}: {said}");
-        let (trace, _) = snag_trace::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap();
+        let (trace, _) = snag_formats::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap();
         assert!(trace.len() > events * rounds, "{how}: {} events", trace.len());
     }
 }
@@ -104,7 +104,7 @@ fn a_program_that_forbids_itself_system_calls_ends_as_without_snag() {
         let output = snag(&folder, &["record", "-o", "run.snag", "--", "./program", how]);
         assert_eq!(output.status.code(), Some(7), "{how}: {}", complaint(&output));
         assert_eq!(complaint(&output).contains("(seccomp)"), ends, "{how}: {}", complaint(&output));
-        let (trace, _) = snag_trace::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap();
+        let (trace, _) = snag_formats::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap();
         // What comes after it is there if it is recorded.
         assert_eq!(trace.len() > 100, !ends, "{how}: {} events", trace.len());
     }
@@ -133,7 +133,7 @@ fn a_program_that_cuts_its_own_library_off_ends_the_recording_with_a_word() {
     let output = snag(&folder, &["record", "-o", "run.snag", "--", "./program"]);
     assert_eq!(output.status.code(), Some(2), "{}", complaint(&output));
     assert!(complaint(&output).contains("was cut off while snag was reading it"), "{}", complaint(&output));
-    assert!(snag_trace::open(&folder.path("run.snag"), None).unwrap().read_all().is_ok());
+    assert!(snag_formats::open(&folder.path("run.snag"), None).unwrap().read_all().is_ok());
     // The same in a replay of a run in which nothing was cut off.
     compile("gcc", &library, &program("cutting.c"), &folder.path("cut.so"));
     std::fs::write(folder.path("whole"), "").unwrap();
@@ -285,7 +285,7 @@ fn what_was_recorded_of_a_small_program_can_be_read_though_snag_was_killed() {
             .process_group(0)
             .spawn()
             .unwrap();
-        let there = || snag_trace::open(&folder.path("run.snag"), None).is_ok_and(|file| file.read_all().is_ok());
+        let there = || snag_formats::open(&folder.path("run.snag"), None).is_ok_and(|file| file.read_all().is_ok());
         let started = Instant::now();
         while !there() {
             assert!(started.elapsed() < PATIENCE, "nothing is written");

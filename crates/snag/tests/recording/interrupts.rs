@@ -386,7 +386,7 @@ fn show(what: &str, mut took: Vec<Duration>, strict: bool) {
 fn runs_that_are_interrupted_at_random_moments_end_with_a_report() {
     let folder = stubborn("interrupted-long");
     let mark = Mark::new("interrupted-long");
-    let mut random = snag_trace::Rng::new(17);
+    let mut random = snag_synthesis::Rng::new(17);
     let (count, strict) = campaign(3);
     let mut took = Vec::new();
     for round in 0..count {
@@ -489,7 +489,7 @@ fn cargo_snag_tells_findings_failures_and_interrupts_apart_and_goes_on_with_noth
     }
     assert!(folder.path("tests/report").exists() && folder.path("tests/run.snag").exists());
     // While the first of two test programs runs: the second is not run, and what cannot be answered is an error.
-    let mut random = snag_trace::Rng::new(18);
+    let mut random = snag_synthesis::Rng::new(18);
     let (count, strict) = campaign(2);
     let mut took = Vec::new();
     for round in 0..count {

@@ -148,7 +148,7 @@ fn a_program_that_prints_without_end_is_ended_and_that_is_said() {
 /// A program that meddles with what it shares with snag in its replays only, and how they end.
 #[test]
 fn nothing_is_confirmed_by_a_program_that_has_written_over_what_it_says() {
-    use snag_recording::wire::Header;
+    use snag_recorder::wire::Header;
     use std::mem::offset_of;
     let folder = Folder::new("meddling");
     let places = [

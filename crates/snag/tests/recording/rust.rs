@@ -45,7 +45,7 @@ fn is_free_of_races(name: &str, says: &str, seeds: std::ops::Range<u64>) {
             let arguments = ["record", "-o", "run.snag", "--seed", &seed, "--quantum", &quantum, "--", "./program"];
             let output = snag(&folder, &arguments);
             assert_eq!(text(&output), says, "{name} -O{optimisation}, seed {seed}: {}", complaint(&output));
-            let (trace, _) = snag_trace::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap();
+            let (trace, _) = snag_formats::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap();
             explained(&trace);
             let checked = snag(&folder, &["check", "run.snag"]);
             assert_eq!(checked.status.code(), Some(0), "{name} -O{optimisation}, seed {seed}: {}", text(&checked));

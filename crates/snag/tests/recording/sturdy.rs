@@ -1,7 +1,7 @@
 //! Recordings of programs that do everything, block in unknown ways, race, and die.
 
 use crate::support::*;
-use snag_trace::{Op, Trace, VarId, Variable};
+use snag_model::{Op, Trace, VarId, Variable};
 use std::collections::HashMap;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -96,7 +96,7 @@ fn texts_are_recorded_as_the_string_functions_see_them() {
         let arguments = ["record", "-o", "run.snag", "--seed", &seed, "--quantum", "2", "--", "./program"];
         let output = snag(&folder, &arguments);
         assert_eq!(output.status.code(), Some(0), "seed {seed}: {}", complaint(&output));
-        let (trace, _) = snag_trace::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap();
+        let (trace, _) = snag_formats::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap();
         // The reads of strlen: all bytes of a text but the last are letters, the last one is zero.
         let mut read = Vec::new();
         let mut texts = 0;
@@ -142,7 +142,7 @@ impl Memory {
 
 /// Every read finds what was last written, what was there at first, or something that the trace says was written by code that
 /// is not instrumented: in the event after it, or for an update before it. How often it says so.
-pub fn explained(trace: &snag_trace::Trace) -> usize {
+pub fn explained(trace: &snag_model::Trace) -> usize {
     let mut memory = Memory::default();
     let mut told = 0;
     let says = |index: usize, thread| {
@@ -191,7 +191,7 @@ fn what_code_that_is_not_instrumented_writes_is_told_and_gives_no_false_races() 
             assert!(
                 complaint(&output).contains("reads found that code that is not instrumented had changed memory of")
             );
-            let (trace, _) = snag_trace::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap();
+            let (trace, _) = snag_formats::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap();
             assert!(explained(&trace) >= 1, "{compiler} {flags} {looks:?}");
             let checked = snag(&folder, &["check", "run.snag"]);
             assert_eq!(checked.status.code(), Some(0), "{compiler} {flags} {looks:?}: {}", text(&checked));
@@ -214,7 +214,7 @@ fn every_read_of_every_program_is_explained() {
         let arguments = ["record", "-o", "run.snag", "--seed", "3", "--quantum", "20", "--", "./program"];
         let output = snag(&folder, &arguments);
         assert_eq!(output.status.code(), Some(0), "{name}: {}", complaint(&output));
-        let (trace, _) = snag_trace::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap();
+        let (trace, _) = snag_formats::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap();
         explained(&trace);
     }
 }
@@ -226,7 +226,7 @@ fn every_value_of_a_racy_program_is_right() {
     let arguments = ["record", "-o", "run.snag", "--quantum", "7", "--seed", "5", "--", "./program", "notes"];
     let output = snag(&folder, &arguments);
     assert_eq!(output.status.code(), Some(0), "{}", complaint(&output));
-    let (trace, _) = snag_trace::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap();
+    let (trace, _) = snag_formats::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap();
     let notes = std::fs::read(folder.path("notes")).unwrap();
     let notes: Vec<i64> = notes.chunks(8).map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap())).collect();
     let each = notes.len() / 4;
@@ -297,7 +297,7 @@ fn kill(process: i32) {
 pub fn record_and_kill(folder: &Folder, how: &[&str], round: usize, later: Duration) {
     let trace = folder.path("run.snag");
     let mut recorder = record_endless(folder, how);
-    let there = || snag_trace::open(&trace, None).is_ok_and(|file| file.read_all().is_ok());
+    let there = || snag_formats::open(&trace, None).is_ok_and(|file| file.read_all().is_ok());
     let started = Instant::now();
     while !there() {
         assert!(started.elapsed() < PATIENCE, "round {round}: nothing is written");
@@ -323,7 +323,7 @@ pub fn record_and_kill(folder: &Folder, how: &[&str], round: usize, later: Durat
 fn a_recording_that_is_killed_at_any_moment_is_analysed_up_to_there() {
     let folder = Folder::new("killed");
     compile("gcc", &["-g", "-O1", "-fsanitize=thread"], &program("endless.c"), &folder.path("program"));
-    let mut random = snag_trace::Rng::new(11);
+    let mut random = snag_synthesis::Rng::new(11);
     for round in 0..50 {
         record_and_kill(&folder, &[], round, Duration::from_micros(random.below(60_000) as u64));
         let stats = snag(&folder, &["stats", "run.snag"]);
@@ -395,7 +395,7 @@ fn reads_that_clang_leaves_out_are_found() {
             compile("clang", &flags, &source, &folder.path("program"));
             let output = snag(&folder, &["record", "-o", "run.snag", "--", "./program"]);
             assert!(output.status.success(), "{}", complaint(&output));
-            snag_trace::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap().0
+            snag_formats::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap().0
         });
         let [told, found] = traces.each_ref().map(histories);
         for (address, told) in &told {

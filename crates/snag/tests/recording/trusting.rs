@@ -138,7 +138,7 @@ fn with_about(recording: &[u8], change: impl Fn(Vec<u8>) -> Vec<u8>) -> Vec<u8> 
     const END: u8 = 5;
     const EXTRA: u8 = 6;
     let mut about = None;
-    snag_trace::snag_format::read_extras(std::io::Cursor::new(recording), |_, payload| {
+    snag_formats::snag_format::read_extras(std::io::Cursor::new(recording), |_, payload| {
         about.get_or_insert_with(|| payload.to_vec());
         Ok(())
     })
@@ -166,7 +166,7 @@ fn with_about(recording: &[u8], change: impl Fn(Vec<u8>) -> Vec<u8>) -> Vec<u8> 
         }
         forged.extend(block);
     }
-    snag_trace::snag_format::repaired(&forged)
+    snag_formats::snag_format::repaired(&forged)
 }
 
 #[test]

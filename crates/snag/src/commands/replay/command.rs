@@ -1,9 +1,9 @@
 //! Which command a replay runs: not just any that a file names.
 
 use crate::{say, secret};
-use snag_recording::Recorded;
-use snag_recording::recorder::{find_program, has_digest};
-use snag_recording::seal::Sealed;
+use snag_recorder::Recorded;
+use snag_recorder::recorder::{find_program, has_digest};
+use snag_recorder::seal::Sealed;
 use snag_report::printable;
 use std::ffi::OsString;
 use std::path::Path;

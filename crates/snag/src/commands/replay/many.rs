@@ -2,11 +2,11 @@
 
 use crate::context::Context;
 use crate::failure::{Failure, Status};
-use snag_predict::Race;
-use snag_recording::replay::{self, End, MOST_PRINTED, Outcome};
-use snag_recording::{Ended, Recorded};
+use snag_model::Trace;
+use snag_pipeline::Race;
+use snag_recorder::replay::{self, End, MOST_PRINTED, Outcome};
+use snag_recorder::{Ended, Recorded};
 use snag_report::{describe, printable};
-use snag_trace::Trace;
 use std::ffi::OsString;
 use std::io::{self, Write};
 

@@ -1,0 +1,24 @@
+//! The checker: decides whether a schedule proves a race or a deadlock.
+//!
+//! [`Checker`] judges a schedule from the trace and the rules of `docs/model.md` alone: whether its order is feasible,
+//! and whether it shows what it is said to show. It depends on the model and on nothing else, so nobody has to trust
+//! an engine.
+
+mod barriers;
+mod checker;
+mod facts;
+mod heap;
+mod hidden;
+mod locks;
+mod machine;
+mod memory;
+mod missing;
+mod reach;
+mod series;
+mod source;
+mod symbolic;
+mod violation;
+
+pub use checker::Checker;
+pub use series::Series;
+pub use violation::{ScheduleRule, Violation};

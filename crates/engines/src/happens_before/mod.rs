@@ -1,0 +1,15 @@
+//! HB, FHB and SHB by vector clocks, and Eraser's locksets.
+//!
+//! One pass over the columns of a trace gives the events that race with an earlier one ([`warnings`]); a second one,
+//! only for the memory that raced, names the pairs ([`pairs`]), or both are done at once where that is cheap ([`find`]);
+//! a last one hands out the clocks that are their schedules ([`take_schedules`]).
+
+pub(crate) mod epochs;
+mod forced;
+pub mod lockset;
+pub(crate) mod pairs;
+pub(crate) mod run;
+mod vectors;
+
+pub use pairs::{Found, Limits, LocationPair};
+pub use run::{Order, Variant, Warnings, find, pairs, take_schedules, timestamps, warnings};

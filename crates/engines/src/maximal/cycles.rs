@@ -1,0 +1,287 @@
+//! Which deadlocks to ask about: sets of acquires, each waiting for a lock that the next one's thread holds.
+//!
+//! An acquire matters only if the lock it wants leads back, in the graph of locks acquired while others are held, to one that
+//! its thread holds; a program that takes its locks in order has none. From each such acquire the cycles are followed
+//! in which it is the earliest: through acquires inside sections on the wanted lock that the must order leaves open, of
+//! threads that hold no lock in common (guards) and with readers not in each other's way. Only smallest cycles count: no
+//! member waits for another one but the next.
+//!
+//! Cost: what the must order leaves open. Where threads hardly meet that can be much; the caller may bound the steps.
+
+use crate::maximal::index::Index;
+use crate::maximal::sections::{HeldId, Hold};
+use snag_model::{EventId, LockId, Op};
+use std::collections::{HashMap, HashSet};
+
+/// So many earliest acquires make a task.
+const TASK: usize = 16;
+
+/// After so many steps somebody is asked whether to stop.
+const STEPS: usize = 1024;
+
+/// An acquire that may be part of a deadlock.
+struct Acquire {
+    event: EventId,
+    thread: usize,
+    wanted: Hold,
+    held: HeldId,
+}
+
+/// All sets of acquires that may be deadlocks.
+pub struct Cycles<'i, 't> {
+    index: &'i Index<'t>,
+    /// In the order of the trace.
+    acquires: Vec<Acquire>,
+    /// Per hold and thread the acquires in which the thread holds like that.
+    under: HashMap<Hold, Vec<(usize, Vec<u32>)>>,
+}
+
+/// What is told about each set of acquires; it says whether to go on.
+pub type Visit<'v> = dyn FnMut(&[EventId]) -> bool + 'v;
+
+impl<'i, 't> Cycles<'i, 't> {
+    /// Finds the acquires of a trace that matter.
+    pub fn of(index: &'i Index<'t>) -> Cycles<'i, 't> {
+        let mut acquires = nested_acquires(index);
+        let knots = Knots::of(index, &acquires);
+        acquires.retain(|acquire| {
+            let mut held = index.sections.set(acquire.held).iter();
+            held.any(|hold| knots.tied(hold.lock, acquire.wanted.lock))
+        });
+        let mut under: HashMap<Hold, Vec<(usize, Vec<u32>)>> = HashMap::new();
+        let mut places: HashMap<(Hold, usize), usize> = HashMap::new();
+        for (number, acquire) in acquires.iter().enumerate() {
+            for &hold in index.sections.set(acquire.held) {
+                let lists = under.entry(hold).or_default();
+                let at = *places.entry((hold, acquire.thread)).or_insert(lists.len());
+                if at == lists.len() {
+                    lists.push((acquire.thread, Vec::new()));
+                }
+                lists[at].1.push(number as u32);
+            }
+        }
+        Cycles { index, acquires, under }
+    }
+
+    /// How many tasks there are; they can be worked on in any order.
+    pub fn tasks(&self) -> usize {
+        self.acquires.len().div_ceil(TASK)
+    }
+
+    /// How many acquires a task follows.
+    pub fn size(&self, task: usize) -> usize {
+        TASK.min(self.acquires.len() - task * TASK)
+    }
+
+    /// The locks that these acquires want, sorted.
+    pub fn locks(&self, events: &[EventId]) -> Vec<LockId> {
+        let wanted = |&event: &EventId| {
+            let section = self.index.sections.of_event(event).expect("begins a section");
+            self.index.sections.get(section).lock
+        };
+        let mut locks: Vec<LockId> = events.iter().map(wanted).collect();
+        locks.sort_unstable();
+        locks
+    }
+
+    /// Visits the sets of acquires of a task, looking at no more than `most_steps` acquires for each earliest one. For how many
+    /// of its acquires not all sets were visited: there were too many, the visitor had enough, or `stop` said so.
+    pub fn visit(&self, task: usize, most_steps: usize, stop: &dyn Fn() -> bool, visit: &mut Visit) -> usize {
+        let (first, count) = (task * TASK, self.size(task));
+        let mut cut_short = 0;
+        for number in 0..count {
+            let path = vec![(first + number) as u32];
+            let mut walk = Walk { cycles: self, path, steps: 0, most_steps, stop, enough: false };
+            walk.extend(visit);
+            if walk.enough {
+                return cut_short + count - number;
+            }
+            cut_short += (walk.steps > most_steps) as usize;
+        }
+        cut_short
+    }
+
+    fn get(&self, number: u32) -> &Acquire {
+        &self.acquires[number as usize]
+    }
+
+    /// Whether one acquire waits for a lock that the thread of another one holds there.
+    fn waits(&self, a: u32, b: u32) -> bool {
+        let held = self.index.sections.set(self.get(b).held);
+        held.iter().any(|hold| hold.excludes(self.get(a).wanted))
+    }
+
+    /// Whether two acquires can be pending at once, as far as threads, locks and must order go.
+    fn compatible(&self, a: u32, b: u32) -> bool {
+        let Index { threads, must, sections, .. } = self.index;
+        let (a, b) = (self.get(a), self.get(b));
+        let before = |a: &Acquire, b: &Acquire| {
+            threads.previous(b.event).is_some_and(|p| must.row(p).get(a.thread) > threads.position(a.event))
+        };
+        a.thread != b.thread && !before(a, b) && !before(b, a) && !sections.exclude(a.held, b.held)
+    }
+}
+
+/// Follows the cycles from one acquire.
+struct Walk<'c, 'i, 't, 's> {
+    cycles: &'c Cycles<'i, 't>,
+    path: Vec<u32>,
+    steps: usize,
+    most_steps: usize,
+    stop: &'s dyn Fn() -> bool,
+    /// The visitor had enough, or there is no time.
+    enough: bool,
+}
+
+impl Walk<'_, '_, '_, '_> {
+    fn extend(&mut self, visit: &mut Visit) {
+        let cycles = self.cycles;
+        let last = cycles.get(self.path[self.path.len() - 1]);
+        let exclusive = Hold { lock: last.wanted.lock, shared: false };
+        let shared = Hold { lock: last.wanted.lock, shared: true };
+        let ways = if last.wanted.shared { &[exclusive][..] } else { &[exclusive, shared][..] };
+        for hold in ways {
+            for (thread, list) in cycles.under.get(hold).into_iter().flatten() {
+                if *thread == last.thread {
+                    continue;
+                }
+                for &next in self.open(last, *thread, list) {
+                    self.steps += 1;
+                    self.enough |= self.steps.is_multiple_of(STEPS) && (self.stop)();
+                    if self.enough || self.steps > self.most_steps {
+                        return;
+                    }
+                    // Held in both ways, it is in two lists.
+                    let again = hold.shared && cycles.index.sections.set(cycles.get(next).held).contains(&exclusive);
+                    if !again {
+                        self.step(next, visit);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The acquires of a list, later than the first of the cycle, that the must order does not put before or after one.
+    fn open<'l>(&self, acquire: &Acquire, thread: usize, list: &'l [u32]) -> &'l [u32] {
+        let Index { threads, must, .. } = self.cycles.index;
+        let event = |&number: &u32| self.cycles.get(number).event;
+        let before = threads.previous(acquire.event).map_or(0, |previous| must.row(previous).get(thread));
+        let earliest = list.partition_point(|&number| number <= self.path[0]);
+        let low = list.partition_point(|number| threads.position(event(number)) < before).max(earliest);
+        let position = threads.position(acquire.event);
+        let follows = |number: &u32| {
+            threads.previous(event(number)).is_some_and(|previous| must.row(previous).get(acquire.thread) > position)
+        };
+        let high = list.partition_point(|number| !follows(number));
+        &list[low..high.max(low)]
+    }
+
+    fn step(&mut self, next: u32, visit: &mut Visit) {
+        let cycles = self.cycles;
+        let (start, inner) = (self.path[0], &self.path[1..]);
+        if !self.path.iter().all(|&member| cycles.compatible(member, next)) {
+            return;
+        }
+        // With one of these there is a smaller cycle inside, which is found by itself.
+        let shortcut = inner.iter().any(|&member| cycles.waits(next, member))
+            || self.path[..self.path.len() - 1].iter().any(|&member| cycles.waits(member, next));
+        if shortcut {
+            return;
+        }
+        self.path.push(next);
+        if cycles.waits(next, start) {
+            let events: Vec<EventId> = self.path.iter().map(|&member| cycles.get(member).event).collect();
+            self.enough |= !visit(&events);
+        } else {
+            self.extend(visit);
+        }
+        self.path.pop();
+    }
+}
+
+/// Acquires that begin a section while something is held.
+fn nested_acquires(index: &Index) -> Vec<Acquire> {
+    let mut acquires = Vec::new();
+    for (at, &op) in index.trace.events.ops().iter().enumerate() {
+        if !matches!(op, Op::Acquire | Op::ReadAcquire | Op::WaitEnd) {
+            continue;
+        }
+        // Who only tries does not wait.
+        if op != Op::WaitEnd && index.trace.events.aux(at) != 0 {
+            continue;
+        }
+        let event = EventId::new(at);
+        let Some(section) = index.sections.of_event(event) else { continue };
+        let section = index.sections.get(section);
+        let held = index.sections.held_id(section.thread, index.threads.position(event));
+        if !index.sections.set(held).is_empty() {
+            let wanted = Hold { lock: section.lock, shared: section.shared };
+            acquires.push(Acquire { event, thread: section.thread, wanted, held });
+        }
+    }
+    acquires
+}
+
+/// Locks that lead to each other in the graph of locks acquired while others are held.
+struct Knots {
+    /// The number of each lock's knot.
+    of_lock: Vec<u32>,
+}
+
+impl Knots {
+    fn of(index: &Index, acquires: &[Acquire]) -> Knots {
+        let locks = index.trace.tables.lock_count();
+        let mut edges: HashSet<(u32, u32)> = HashSet::new();
+        for acquire in acquires {
+            for hold in index.sections.set(acquire.held) {
+                edges.insert((hold.lock.0, acquire.wanted.lock.0));
+            }
+        }
+        let mut out: Vec<Vec<u32>> = vec![Vec::new(); locks];
+        let mut into: Vec<Vec<u32>> = vec![Vec::new(); locks];
+        for (from, to) in edges {
+            out[from as usize].push(to);
+            into[to as usize].push(from);
+        }
+        // Kosaraju: what can be reached backwards, in the reverse of the order in which forward walks end.
+        let mut order = Vec::new();
+        let mut seen = vec![false; locks];
+        for lock in 0..locks as u32 {
+            visit_from(lock, &out, &mut seen, &mut order);
+        }
+        let mut of_lock = vec![0; locks];
+        let mut seen = vec![false; locks];
+        for (knot, &lock) in order.iter().rev().enumerate() {
+            let mut members = Vec::new();
+            visit_from(lock, &into, &mut seen, &mut members);
+            members.iter().for_each(|&member| of_lock[member as usize] = knot as u32);
+        }
+        Knots { of_lock }
+    }
+
+    fn tied(&self, a: LockId, b: LockId) -> bool {
+        self.of_lock[a.index()] == self.of_lock[b.index()]
+    }
+}
+
+/// Appends what can be reached and was not seen, in the order in which walks end.
+fn visit_from(start: u32, next: &[Vec<u32>], seen: &mut [bool], order: &mut Vec<u32>) {
+    if std::mem::replace(&mut seen[start as usize], true) {
+        return;
+    }
+    let mut path = vec![(start, 0)];
+    while let Some((node, at)) = path.last_mut() {
+        match next[*node as usize].get(*at) {
+            Some(&other) => {
+                *at += 1;
+                if !std::mem::replace(&mut seen[other as usize], true) {
+                    path.push((other, 0));
+                }
+            }
+            None => {
+                order.push(*node);
+                path.pop();
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The maximal engine: everything that a trace can prove.
+//!
+//! Huang, Luo, Roşu: GPredict; Huang, Zhou: RDIT (OOPSLA 2016), whose MC and RDIT ask a constraint solver, for every
+//! conflicting pair, whether a feasible schedule makes it adjacent.
+//!
+//! Guarantee: [`Queries::ask`] answers `Possible` with a schedule that the checker accepts, and `Impossible` only if there
+//! is none at that level; so no sound tool that sees the same trace can say otherwise.
+//!
+//! Deviation: whole traces instead of windows; most queries are answered by three quick stages, the others by a
+//! search that knows only as much of the trace as it has to (docs/maximal.md).
+
+mod clock;
+mod contended;
+mod counts;
+mod cuts;
+mod cycles;
+mod gallop;
+mod guards;
+mod hard;
+mod impasse;
+mod index;
+mod lower;
+mod memory;
+mod must;
+mod observed;
+mod order;
+mod pairs;
+mod query;
+mod quiet;
+mod recipe;
+mod replay;
+mod search;
+mod sections;
+mod solver;
+mod strands;
+mod tally;
+mod threads;
+mod timeline;
+mod windows;
+#[cfg(feature = "z3")]
+pub mod z3;
+
+pub use crate::missing::Missing;
+pub use cycles::{Cycles, Visit};
+pub use index::Index;
+pub use lower::Lowered;
+pub use pairs::{Pairs, Task};
+pub use query::{Answer, Backend, Limits, Queries, Stage, Undecided};
+pub use recipe::{Asker, Recipe};
+pub use search::Effort;
+pub use solver::Stop;
+pub use windows::Windows;

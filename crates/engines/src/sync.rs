@@ -1,0 +1,329 @@
+//! The happens-before edges of everything but plain accesses (docs/model.md).
+//!
+//! Each synchronisation object keeps the clock its next partner takes over: by
+//! reference to the publishing thread's row where one thread published last
+//! (locks, notifies, atomic stores, allocations), gathered in a row of its own where
+//! several did (readers, semaphores, barriers, chains of read-modify-writes).
+
+use crate::clocks::{Clocks, Slot, Stamp, Time};
+use crate::missing::clocks::Methods;
+use snag_model::events::Event;
+use snag_model::{BarrierId, Cells, LockId, Op, ThreadId, Trace};
+
+/// Synchronisation clocks of one pass over a trace.
+pub(crate) struct Sync {
+    locks: Vec<Lock>,
+    /// Row that gathers all posts of a semaphore; 0 before the first.
+    semaphores: Vec<u32>,
+    barriers: Vec<Barrier>,
+    /// Notifies by event number, ascending.
+    notifies: Vec<(u32, Stamp)>,
+    /// What each thread knew at its end, once that is known.
+    finals: Vec<Option<Stamp>>,
+    /// Empty unless the trace has heap blocks.
+    heap: Heap,
+    /// What the last writes of each cell have released. Empty unless the trace has atomics.
+    released: Vec<Released>,
+    methods: Option<Methods>,
+}
+
+#[derive(Clone, Copy)]
+struct Lock {
+    released: Stamp,
+    /// Row that gathers the read-releases since the last acquire; 0 if none.
+    readers: u32,
+}
+
+#[derive(Default)]
+struct Barrier {
+    parties: Option<u32>,
+    /// Generation that is filling and how many have entered it.
+    filling: u64,
+    entered: u32,
+    /// Rows that gather the enters of a generation; the older ones only as long as somebody is inside.
+    generations: Vec<Generation>,
+    /// Threads inside with their generation.
+    inside: Vec<(ThreadId, u64)>,
+}
+
+struct Generation {
+    number: u64,
+    row: u32,
+}
+
+/// What an acquiring read of a cell takes over.
+#[derive(Clone, Copy)]
+enum Released {
+    Nothing,
+    By(Stamp),
+    /// Several released it in a chain of read-modify-writes.
+    Chain(u32),
+}
+
+#[derive(Default)]
+struct Heap {
+    /// Allocating event (ascending) and its stamp.
+    blocks: Vec<(u32, Stamp)>,
+}
+
+impl Sync {
+    pub fn new(trace: &Trace, cells: &Cells) -> Sync {
+        let ops = cells.ops();
+        let count = |space| trace.tables.names(space).len();
+        let atomics = ops.any(&[Op::AtomicRead, Op::AtomicWrite, Op::Rmw]);
+        let parties = |i| trace.tables.barrier_parties(BarrierId::new(i));
+        Sync {
+            locks: vec![Lock { released: Stamp::NEVER, readers: 0 }; trace.tables.lock_count()],
+            semaphores: vec![0; count(snag_model::Space::Semaphore)],
+            barriers: (0..count(snag_model::Space::Barrier))
+                .map(|i| Barrier { parties: parties(i), ..Barrier::default() })
+                .collect(),
+            notifies: Vec::new(),
+            finals: vec![None; trace.tables.thread_count()],
+            heap: if ops.any(&[Op::Alloc]) { Heap::new(trace) } else { Heap::default() },
+            released: vec![Released::Nothing; if atomics { cells.count() } else { 0 }],
+            methods: if ops.any(&[Op::MethodBegin]) { Methods::new(trace) } else { None },
+        }
+    }
+
+    /// Whether accesses need [`Sync::before_touch`], [`Sync::before_access`] and [`Sync::after_access`].
+    pub fn orders_accesses(&self) -> bool {
+        !self.heap.blocks.is_empty() || !self.released.is_empty()
+    }
+
+    /// Whether every event needs [`Sync::enter_event`] and [`Sync::leave_event`].
+    pub fn has_methods(&self) -> bool {
+        self.methods.is_some()
+    }
+
+    /// Orders that missing methods force on any event, before it.
+    pub fn enter_event(&mut self, clocks: &mut Clocks, slot: Slot, number: usize) {
+        if let Some(methods) = &mut self.methods {
+            methods.before(clocks, slot, number);
+        }
+    }
+
+    /// Orders that missing methods force on any event, after it.
+    pub fn leave_event(&mut self, clocks: &mut Clocks, slot: Slot, time: Time) {
+        if let Some(methods) = &mut self.methods {
+            methods.after(clocks, slot, time);
+        }
+    }
+
+    /// What happens before an event that touches heap memory.
+    pub fn before_touch(&mut self, clocks: &mut Clocks, slot: Slot, number: usize, cells: &Cells) {
+        if !self.heap.blocks.is_empty()
+            && let Some(alloc) = cells.block_of_event(number)
+            && let Ok(at) = self.heap.blocks.binary_search_by_key(&alloc.0, |b| b.0)
+        {
+            clocks.join(slot, self.heap.blocks[at].1);
+        }
+    }
+
+    /// What happens before an access to a cell by other than thread order.
+    pub fn before_access(&mut self, clocks: &mut Clocks, slot: Slot, event: &Event, cell: usize) {
+        if event.op.reads() && event.op.is_atomic() && event.memory_order().acquires() {
+            match self.released[cell] {
+                Released::Nothing => {}
+                Released::By(stamp) => clocks.join(slot, stamp),
+                Released::Chain(row) => clocks.join_row(slot, row),
+            }
+        }
+    }
+
+    /// What an access to a cell releases.
+    pub fn after_access(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, event: &Event, cell: usize) {
+        if self.released.is_empty() || !event.op.writes() {
+            return;
+        }
+        let released = &mut self.released[cell];
+        let order = event.memory_order();
+        match event.op {
+            Op::AtomicWrite if order.releases() => *released = Released::By(clocks.stamp(slot, time)),
+            Op::AtomicWrite | Op::Write => *released = Released::Nothing,
+            // The chain goes on: what was released before it still is.
+            _ if !order.releases() => {}
+            _ if order.acquires() => *released = Released::By(clocks.stamp(slot, time)),
+            _ => {
+                let row = clocks.new_row();
+                match *released {
+                    Released::Nothing => {}
+                    Released::By(stamp) => clocks.gather_stamp(row, stamp),
+                    Released::Chain(old) => clocks.gather_row(row, old),
+                }
+                clocks.gather(row, slot, time);
+                *released = Released::Chain(row);
+            }
+        }
+    }
+
+    /// An event that is not an access.
+    pub fn event(&mut self, clocks: &mut Clocks, slot: Slot, number: usize, event: &Event) {
+        let time = number as Time + 1;
+        match event.op {
+            Op::Acquire => self.acquire(clocks, slot, LockId(event.target)),
+            Op::WaitEnd => self.acquire(clocks, slot, LockId(event.aux)),
+            Op::Release => self.release(clocks, slot, time, LockId(event.target)),
+            Op::WaitBegin => self.release(clocks, slot, time, LockId(event.aux)),
+            Op::ReadAcquire => clocks.join(slot, self.locks[event.target as usize].released),
+            Op::ReadRelease => {
+                let lock = &mut self.locks[event.target as usize];
+                if lock.readers == 0 {
+                    lock.readers = clocks.new_row();
+                }
+                clocks.gather(lock.readers, slot, time);
+            }
+            Op::Fork => {
+                clocks.fork(slot, ThreadId(event.target), time);
+            }
+            Op::Join => self.join(clocks, slot, ThreadId(event.target), number as Time),
+            Op::End => {
+                self.finals[event.thread.index()] = Some(clocks.stamp(slot, time));
+                clocks.end(slot, time);
+            }
+            Op::Wake => {
+                if let Some(notify) = event.aux.checked_sub(1)
+                    && let Ok(at) = self.notifies.binary_search_by_key(&notify, |n| n.0)
+                {
+                    clocks.join(slot, self.notifies[at].1);
+                }
+            }
+            Op::Notify | Op::NotifyAll => self.notifies.push((number as u32, clocks.stamp(slot, time))),
+            Op::SemPost => {
+                let row = &mut self.semaphores[event.target as usize];
+                if *row == 0 {
+                    *row = clocks.new_row();
+                }
+                clocks.gather(*row, slot, time);
+            }
+            Op::SemWait => clocks.join_row(slot, self.semaphores[event.target as usize]),
+            Op::BarrierEnter => self.barriers[event.target as usize].enter(clocks, slot, event.thread, time),
+            Op::BarrierLeave => self.barriers[event.target as usize].leave(clocks, slot, event.thread),
+            Op::Alloc => {
+                if let Ok(at) = self.heap.blocks.binary_search_by_key(&(number as u32), |b| b.0) {
+                    self.heap.blocks[at].1 = clocks.stamp(slot, time);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// `acquire`, and the end of a wait.
+    #[inline]
+    pub fn acquire(&mut self, clocks: &mut Clocks, slot: Slot, lock: LockId) {
+        let lock = &mut self.locks[lock.index()];
+        clocks.join(slot, lock.released);
+        if lock.readers != 0 {
+            // Whoever comes later learns of these readers from this thread's release.
+            clocks.join_row(slot, lock.readers);
+            clocks.free_row(lock.readers);
+            lock.readers = 0;
+        }
+    }
+
+    /// `release`, and the beginning of a wait.
+    #[inline]
+    pub fn release(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, lock: LockId) {
+        self.locks[lock.index()].released = clocks.stamp(slot, time);
+    }
+
+    /// All events of the joined thread are before `time`.
+    fn join(&mut self, clocks: &mut Clocks, slot: Slot, child: ThreadId, time: Time) {
+        let last = match self.finals[child.index()] {
+            Some(last) => last,
+            None => {
+                let Some(child_slot) = clocks.slot_if_seen(child) else {
+                    // It had no events: then the join comes after its fork.
+                    if let Some(birth) = clocks.birth(child) {
+                        clocks.join(slot, birth);
+                    }
+                    return;
+                };
+                clocks.end(child_slot, time);
+                *self.finals[child.index()].insert(clocks.stamp(child_slot, time))
+            }
+        };
+        clocks.join(slot, last);
+    }
+
+    /// Every row referred to from here.
+    pub fn roots(&self, mark: &mut dyn FnMut(u32)) {
+        for lock in &self.locks {
+            mark(lock.released.row);
+            mark(lock.readers);
+        }
+        self.semaphores.iter().for_each(|&row| mark(row));
+        self.barriers.iter().flat_map(|b| &b.generations).for_each(|g| mark(g.row));
+        self.notifies.iter().for_each(|n| mark(n.1.row));
+        self.finals.iter().flatten().for_each(|s| mark(s.row));
+        self.heap.blocks.iter().for_each(|b| mark(b.1.row));
+        for released in &self.released {
+            match released {
+                Released::Nothing => {}
+                Released::By(stamp) => mark(stamp.row),
+                Released::Chain(row) => mark(*row),
+            }
+        }
+        if let Some(methods) = &self.methods {
+            methods.roots(mark);
+        }
+    }
+
+    /// About how many rows [`Sync::roots`] looks at.
+    pub fn root_count(&self) -> usize {
+        self.locks.len() + self.notifies.len() + self.heap.blocks.len() + self.released.len()
+    }
+}
+
+impl Barrier {
+    fn row_of(&self, generation: u64) -> Option<u32> {
+        self.generations.iter().find(|g| g.number == generation).map(|g| g.row)
+    }
+
+    fn enter(&mut self, clocks: &mut Clocks, slot: Slot, thread: ThreadId, time: Time) {
+        if self.parties.is_some_and(|parties| self.entered == parties) {
+            self.next_generation();
+        }
+        // Generations fill one after the other.
+        if let Some(before) = self.filling.checked_sub(1).and_then(|g| self.row_of(g)) {
+            clocks.join_row(slot, before);
+        }
+        let row = match self.row_of(self.filling) {
+            Some(row) => row,
+            None => {
+                let row = clocks.new_row();
+                self.generations.push(Generation { number: self.filling, row });
+                row
+            }
+        };
+        clocks.gather(row, slot, time);
+        self.entered += 1;
+        self.inside.push((thread, self.filling));
+    }
+
+    fn leave(&mut self, clocks: &mut Clocks, slot: Slot, thread: ThreadId) {
+        let Some(at) = self.inside.iter().position(|i| i.0 == thread) else { return };
+        let (_, generation) = self.inside.swap_remove(at);
+        if let Some(row) = self.row_of(generation) {
+            clocks.join_row(slot, row);
+        }
+        if generation == self.filling && self.parties.is_none() {
+            self.next_generation();
+        }
+        let (filling, inside) = (self.filling, &self.inside);
+        self.generations.retain(|g| g.number + 1 >= filling || inside.iter().any(|i| i.1 == g.number));
+    }
+
+    fn next_generation(&mut self) {
+        self.filling += 1;
+        self.entered = 0;
+    }
+}
+
+impl Heap {
+    fn new(trace: &Trace) -> Heap {
+        let allocs = trace.events.ops().iter().enumerate().filter(|(_, op)| **op == Op::Alloc);
+        let blocks = allocs.map(|(i, _)| (i as u32, Stamp::NEVER)).collect();
+        Heap { blocks }
+    }
+}

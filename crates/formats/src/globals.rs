@@ -1,0 +1,75 @@
+//! Globals that missing methods access directly, declared by the user (the RDIT paper's caveat 5).
+//!
+//! What a missing method could reach is taken from its arguments. If its code uses a global variable or lock as well,
+//! somebody has to say so.
+
+use crate::text_format;
+use snag_model::Trace;
+use snag_model::ids::ReachId;
+use snag_model::op::Op;
+use snag_model::tables::{Object, Space};
+use std::collections::HashMap;
+
+/// A method, and something that it could reach whatever its arguments are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Global {
+    /// The name of the method.
+    pub method: String,
+    /// What it could reach, as it is written in a set of Snag's text format: `x`, `lock:l`, `0x1000:8`.
+    pub object: String,
+}
+
+/// What the names of objects other than variables begin with.
+const KINDS: [&str; 5] = ["lock:", "thread:", "condition:", "semaphore:", "barrier:"];
+
+/// Reads declarations of the form `method=object`.
+pub fn parse(declarations: &[String]) -> Result<Vec<Global>, String> {
+    let parse = |text: &String| match text.split_once('=') {
+        Some((method, object)) if !method.is_empty() && !object.is_empty() => {
+            if KINDS.contains(&object) {
+                return Err(format!("'{text}' declares no global: expected a name behind '{object}'"));
+            }
+            Ok(Global { method: method.to_owned(), object: object.to_owned() })
+        }
+        _ => Err(format!("'{text}' declares no global: expected METHOD=OBJECT, for example 'log=lock:out'")),
+    };
+    declarations.iter().map(parse).collect()
+}
+
+/// Adds globals to what the missing methods of a trace could reach.
+pub fn declare(trace: &mut Trace, globals: &[Global]) -> Result<(), String> {
+    let Some(Global { method, .. }) = globals.first() else { return Ok(()) };
+    if !trace.events.ops().contains(&Op::MethodBegin) {
+        return Err(format!("a global is declared for '{method}', and in this trace no method is missing"));
+    }
+    let mut more: HashMap<u32, Vec<Object>> = HashMap::new();
+    for Global { method, object } in globals {
+        let Some(id) = trace.tables.names(Space::Method).find(method) else {
+            return Err(format!(
+                "a global is declared for '{method}', and the trace has no missing method of that name"
+            ));
+        };
+        let known = trace.tables.name_count();
+        let found =
+            text_format::object(object, &mut trace.tables).map_err(|why| format!("global '{object}': {why}"))?;
+        if trace.tables.name_count() != known {
+            return Err(format!("the global '{object}' of '{method}' does not occur in the trace"));
+        }
+        more.entry(id as u32).or_default().push(found);
+    }
+    let mut known: HashMap<(u32, u32), ReachId> = HashMap::new();
+    for index in 0..trace.len() {
+        let (op, method) = (trace.events.ops()[index], trace.events.targets()[index]);
+        if op != Op::MethodBegin || !more.contains_key(&method) {
+            continue;
+        }
+        let old = trace.events.aux(index);
+        let new = *known.entry((method, old)).or_insert_with(|| {
+            let mut objects = trace.tables.reach_objects(ReachId(old)).to_vec();
+            objects.extend_from_slice(&more[&method]);
+            trace.tables.reach(objects)
+        });
+        trace.events.set_aux(index, new.0);
+    }
+    Ok(())
+}

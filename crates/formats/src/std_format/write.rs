@@ -1,0 +1,121 @@
+//! Writing STD.
+
+use super::read::is_mark;
+use crate::error::{Error, Position, Result};
+use snag_model::events::{Event, Events};
+use snag_model::ids::*;
+use snag_model::op::Op;
+use snag_model::tables::{Space, Tables};
+use std::io::Write;
+
+/// Writes STD.
+pub struct StdWriter<W> {
+    out: W,
+    line: Vec<u8>,
+    /// Whether a line was written that still lacks its end.
+    open: bool,
+}
+
+impl<W: Write> StdWriter<W> {
+    /// Writes to `out`.
+    pub fn new(out: W) -> StdWriter<W> {
+        StdWriter { out, line: Vec::new(), open: false }
+    }
+
+    /// Writes the next events. What STD cannot express is an error, not left out.
+    pub fn write(&mut self, events: &Events, tables: &Tables) -> Result<()> {
+        self.line.clear();
+        for index in 0..events.len() {
+            let number = (events.first + index) as u64;
+            let event = events.get(index);
+            if self.open {
+                self.end_line(tables);
+            }
+            self.event(&event, tables).map_err(|message| Error::new(Position::Event(number), message))?;
+            self.open = true;
+            if self.line.len() > 1 << 16 {
+                self.flush(number)?;
+            }
+        }
+        self.flush((events.first + events.len()) as u64)
+    }
+
+    /// Ends the last line and hands out the writer.
+    pub fn finish(mut self, tables: &Tables) -> Result<W> {
+        self.line.clear();
+        if self.open && !tables.layout.open_end {
+            self.end_line(tables);
+        }
+        self.flush(0)?;
+        self.out.flush().map_err(cannot_write)?;
+        Ok(self.out)
+    }
+
+    fn end_line(&mut self, tables: &Tables) {
+        self.line.extend_from_slice(if tables.layout.crlf { b"\r\n" } else { b"\n" });
+    }
+
+    fn flush(&mut self, _event: u64) -> Result<()> {
+        self.out.write_all(&self.line).map_err(cannot_write)?;
+        self.line.clear();
+        Ok(())
+    }
+
+    fn event(&mut self, event: &Event, tables: &Tables) -> std::result::Result<(), String> {
+        let name = |space: Space, id: u32| tables.names(space).get(id as usize);
+        let inexpressible = |what: &str| Err(format!("STD cannot express {what}"));
+        if event.value.is_some() || event.written.is_some() {
+            return inexpressible("values");
+        }
+        let bracketed = |word: &str, target: &str| format!("{word}({target})");
+        let op = match event.op {
+            Op::Read | Op::Write if event.aux != 0 => return inexpressible("symbols"),
+            Op::Read => bracketed("r", &tables.variable_text(VarId(event.target))),
+            Op::Write => bracketed("w", &tables.variable_text(VarId(event.target))),
+            Op::Acquire if event.aux != 0 => return inexpressible("locks that are only tried"),
+            Op::Acquire => bracketed("acq", name(Space::Lock, event.target)),
+            Op::Release => bracketed("rel", name(Space::Lock, event.target)),
+            Op::Fork | Op::Join => {
+                let word = if event.op == Op::Fork { "fork" } else { "join" };
+                match event.aux {
+                    0 => bracketed(word, name(Space::Thread, event.target)),
+                    alias => bracketed(word, name(Space::Text, alias - 1)),
+                }
+            }
+            Op::Begin => "begin".to_owned(),
+            Op::End => "end".to_owned(),
+            Op::Branch if event.aux != 0 => return inexpressible("branch conditions"),
+            Op::Branch if event.target != 0 => bracketed("branch", name(Space::Text, event.target - 1)),
+            Op::Branch => "branch".to_owned(),
+            Op::Mark => match name(Space::Text, event.target) {
+                mark if is_mark(mark.as_bytes()) => mark.to_owned(),
+                mark => return inexpressible(&format!("the mark '{mark}'; only 'begin…', 'end…' and 'dummy(…)'")),
+            },
+            op => return inexpressible(&format!("'{}'", op.word())),
+        };
+        let thread = tables.thread_name(event.thread);
+        let location = tables.location_name(event.location);
+        let nameless = matches!(op.as_str(), "r()" | "w()" | "acq()" | "rel()" | "fork()" | "join()");
+        if thread.is_empty() || nameless {
+            return inexpressible("an empty name");
+        }
+        if location.ends_with('\r') && !tables.layout.crlf {
+            return inexpressible("a location that ends in a carriage return");
+        }
+        for field in [thread, &op, location] {
+            if field.contains(['|', '\n']) {
+                return inexpressible("a name that holds '|' or a line end");
+            }
+        }
+        self.line.extend_from_slice(thread.as_bytes());
+        self.line.push(b'|');
+        self.line.extend_from_slice(op.as_bytes());
+        self.line.push(b'|');
+        self.line.extend_from_slice(location.as_bytes());
+        Ok(())
+    }
+}
+
+fn cannot_write(error: std::io::Error) -> Error {
+    Error::new(Position::Whole, format!("cannot write: {error}"))
+}

@@ -1,0 +1,128 @@
+//! What was found so far, for whoever cannot wait for the rest.
+
+use crate::analysis::{Analysis, Engine, Options};
+use crate::recipe::goes_beyond_maximal;
+use snag_model::Trace;
+use std::sync::{Mutex, MutexGuard};
+
+/// Where engines hand on what they have found.
+pub(crate) trait Publish: Sync {
+    /// An engine is done.
+    fn done(&self, part: Analysis);
+    /// An engine that may not be done in time has proved this much. When it is done, that takes its place.
+    fn early(&self, part: Analysis);
+}
+
+/// Filled engine by engine. What is in it is proved, and events have the numbers of the trace that was given.
+#[derive(Default)]
+pub struct SoFar {
+    parts: Mutex<Parts>,
+}
+
+#[derive(Default)]
+struct Parts {
+    /// Of engines that are done.
+    analysis: Analysis,
+    /// Of the one that is not.
+    early: Option<Analysis>,
+}
+
+impl SoFar {
+    fn lock(&self) -> MutexGuard<'_, Parts> {
+        // Whoever panicked while adding something has at worst added a part of it.
+        self.parts.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// All of it, engines in the order in which they were asked for.
+    pub fn take(&self, asked: &[Engine]) -> Analysis {
+        let mut analysis = std::mem::take(&mut *self.lock()).analysis;
+        analysis.put_in_order(asked);
+        analysis
+    }
+
+    /// The same if nobody has waited for the end, with what the last engine had proved by then. Engines that were asked for
+    /// and have reported nothing are said not to have looked at any of the `events`, of which `trace` has all that matter.
+    pub fn take_early(&self, options: &Options, trace: &Trace, events: usize) -> Analysis {
+        let Parts { mut analysis, early } = std::mem::take(&mut *self.lock());
+        if let Some(early) = early {
+            analysis.add(early);
+        }
+        for &engine in &options.engines {
+            let reported = |engine: Engine| analysis.engines.iter().any(|report| report.engine == engine);
+            let parts: Vec<(Engine, Option<Engine>)> = match engine {
+                Engine::Auto if options.engines.contains(&Engine::Recipe) => vec![(Engine::Shb, None)],
+                Engine::Auto => {
+                    let symbolic = goes_beyond_maximal(trace, options);
+                    let recipe = symbolic.then_some((Engine::Recipe, Some(Engine::Mc)));
+                    [(Engine::Shb, None), (Engine::Mc, Some(Engine::Shb))].into_iter().chain(recipe).collect()
+                }
+                engine => vec![(engine, None)],
+            };
+            let missing: Vec<_> = parts.into_iter().filter(|(engine, _)| !reported(*engine)).collect();
+            for (engine, beyond) in missing {
+                analysis.did_not_run(engine, beyond, events, NOT_FINISHED);
+            }
+        }
+        analysis.put_in_order(&options.engines);
+        analysis
+    }
+}
+
+impl Publish for SoFar {
+    fn done(&self, part: Analysis) {
+        let mut parts = self.lock();
+        parts.early = None;
+        parts.analysis.add(part);
+    }
+
+    fn early(&self, part: Analysis) {
+        let mut parts = self.lock();
+        // Who counts what is to be proved does not take back what was.
+        let proved = |part: &Analysis| part.races.len() + part.deadlocks.len();
+        if parts.early.as_ref().is_none_or(|known| proved(known) <= proved(&part)) {
+            parts.early = Some(part);
+        }
+    }
+}
+
+/// For engines that look at the same trace as if no method were missing.
+pub(crate) struct Ignoring<'a>(pub &'a SoFar);
+
+impl Publish for Ignoring<'_> {
+    fn done(&self, part: Analysis) {
+        self.0.done(part.ignoring());
+    }
+
+    fn early(&self, part: Analysis) {
+        self.0.early(part.ignoring());
+    }
+}
+
+/// What is said of an engine that was given up in the middle, or not begun.
+const NOT_FINISHED: &str = "not looked at in time";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(analysis: &Analysis) -> Vec<(Engine, bool)> {
+        analysis.engines.iter().map(|report| (report.engine, report.complete)).collect()
+    }
+
+    #[test]
+    fn what_an_engine_has_proved_before_it_was_given_up_is_kept() {
+        let so_far = SoFar::default();
+        let part = |engine: Engine| {
+            let mut part = Analysis::default();
+            part.did_not_run(engine, None, 0, "");
+            part
+        };
+        so_far.early(part(Engine::Shb));
+        so_far.done(part(Engine::Shb));
+        so_far.early(part(Engine::Mc));
+        let analysis = so_far.take_early(&Options::default(), &Trace::default(), 7);
+        assert_eq!(names(&analysis), [(Engine::Shb, false), (Engine::Mc, false)]);
+        // Who was heard of need not be said to have done nothing.
+        assert!(analysis.left.is_empty(), "{:?}", analysis.left);
+    }
+}

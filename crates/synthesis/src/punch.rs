@@ -1,0 +1,278 @@
+//! Makes incomplete traces out of complete ones: the events of chosen methods are replaced by missing method calls.
+//!
+//! A call becomes a `method-begin` with exactly what its removed events touched, and a `method-end`. What it called and
+//! is not chosen stays, between the two, as a callback would. What a chosen method calls that is chosen as well is part of it:
+//! nobody saw that call.
+//!
+//! A trace in which half of a critical section is missing is not well formed. So if some events on a lock are removed, all
+//! others of the same outermost section are as well; of semaphores and barriers all events; of a heap block, and of those that use its memory again, every alloc and free. Each of these
+//! others is a missing call of its own. Symbols and conditions are left out. Events without a location get their number as one, so that
+//! what is found in the incomplete trace can be found again in the complete one.
+
+use crate::calls::{Calls, NO_CALL};
+use snag_model::Trace;
+use snag_model::events::Event;
+use snag_model::ids::*;
+use snag_model::op::Op;
+use snag_model::tables::{Object, Space, Variable};
+use std::collections::{BTreeSet, HashMap};
+
+/// An incomplete trace.
+pub struct Punched {
+    /// The trace.
+    pub trace: Trace,
+    /// For each of its events, the event of the complete trace, unless it begins or ends a missing call.
+    pub original: Vec<Option<EventId>>,
+    /// How many events were removed.
+    pub removed: usize,
+}
+
+/// What becomes of an event.
+#[derive(Clone, Copy, PartialEq)]
+enum Fate {
+    Kept,
+    /// Belongs to a chosen call.
+    Removed,
+    /// Cannot stay because of something that was removed.
+    Alone,
+}
+
+/// Removes the events of calls of chosen methods.
+pub fn punch(trace: &Trace, calls: &Calls, is_chosen: impl Fn(&str) -> bool) -> Punched {
+    let chosen: Vec<bool> = calls.all.iter().map(|call| is_chosen(&call.method)).collect();
+    let fates = fates(trace, calls, &chosen);
+    let mut made = Trace { tables: trace.tables.clone(), ..Trace::default() };
+    let mut original: Vec<Option<EventId>> = Vec::new();
+    let mut number = vec![None; trace.len()];
+    // The begin of each call that stands in the trace, and what was removed of it.
+    let mut begins: HashMap<u32, (usize, BTreeSet<Object>)> = HashMap::new();
+    // A call stands in the trace unless it was called by a chosen one.
+    let stands = |call: u32| {
+        chosen[call as usize] && {
+            let parent = calls.all[call as usize].parent;
+            parent == NO_CALL || !chosen[parent as usize]
+        }
+    };
+    let mut removed = 0;
+    for (index, event) in trace.events.iter().enumerate() {
+        let mut push = |event: Event, from: Option<EventId>| {
+            let missing = event.location == LocId::NONE && from.is_some();
+            let location = if missing { made.tables.location(&index.to_string()) } else { event.location };
+            made.events.push(Event { location, ..event });
+            original.push(from);
+            made.len() - 1
+        };
+        let call = calls.of_event[index];
+        let begins_here = call != NO_CALL && calls.all[call as usize].begin == index;
+        let ends_here = call != NO_CALL && calls.all[call as usize].end == Some(index);
+        if begins_here && stands(call) {
+            let begin = method(&event, Op::MethodBegin);
+            begins.insert(call, (push(begin, None), BTreeSet::new()));
+        }
+        let is_mark = (begins_here || ends_here) && !calls.all[call as usize].is_run;
+        match fates[index] {
+            Fate::Kept if matches!(event.op, Op::Let) || event.op.on_other_side() => removed += 1,
+            Fate::Kept => {
+                let aux = match event.op {
+                    // Without symbols and conditions.
+                    Op::Read | Op::Write | Op::Branch => 0,
+                    Op::Wake => {
+                        let notify = event.aux.checked_sub(1).and_then(|notify| number[notify as usize]);
+                        notify.map_or(0, |notify: u32| notify + 1)
+                    }
+                    _ => event.aux,
+                };
+                // Nor does a branch without a condition say which way it went.
+                let value = event.value.filter(|_| event.op != Op::Branch);
+                number[index] = Some(push(Event { aux, value, ..event }, Some(EventId::new(index))) as u32);
+            }
+            Fate::Removed => {
+                removed += 1;
+                let mut owner = call;
+                while !stands(owner) {
+                    owner = calls.all[owner as usize].parent;
+                }
+                if !is_mark {
+                    begins.get_mut(&owner).expect("it began before").1.extend(removed_by(trace, &event));
+                }
+            }
+            Fate::Alone => {
+                removed += 1;
+                let begin = push(method(&event, Op::MethodBegin), None);
+                push(method(&event, Op::MethodEnd), None);
+                // No call has this number.
+                begins.insert(NO_CALL - 1 - begin as u32, (begin, removed_by(trace, &event).into_iter().collect()));
+            }
+        }
+        if ends_here && stands(call) {
+            push(method(&event, Op::MethodEnd), None);
+        }
+    }
+    // Names and sets in the order of the trace.
+    let mut names: Vec<(usize, String, Vec<Object>)> = Vec::new();
+    for (key, (begin, objects)) in begins {
+        let name = match calls.all.get(key as usize) {
+            Some(call) => call.method.clone(),
+            None => "elsewhere".to_owned(),
+        };
+        names.push((begin, name, objects.into_iter().collect()));
+    }
+    names.sort_unstable_by_key(|entry| entry.0);
+    let mut open: Vec<Vec<u32>> = vec![Vec::new(); trace.tables.thread_count()];
+    let mut names = names.into_iter().peekable();
+    let mut events = snag_model::events::Events::new();
+    for (index, mut event) in made.events.iter().enumerate() {
+        if event.op == Op::MethodBegin && names.peek().is_some_and(|entry| entry.0 == index) {
+            let (_, name, objects) = names.next().expect("peeked");
+            event.target = made.tables.intern(Space::Method, &name);
+            event.aux = made.tables.reach(objects).0;
+            open[event.thread.index()].push(event.target);
+        } else if event.op == Op::MethodBegin {
+            open[event.thread.index()].push(event.target);
+        } else if event.op == Op::MethodEnd {
+            event.target = open[event.thread.index()].pop().expect("calls nest");
+        }
+        events.push(event);
+    }
+    made.events = events;
+    made.tables.comments.clear();
+    Punched { trace: made, original, removed }
+}
+
+/// The begin or end of a missing call, at the location of an event; which method it is of is filled in later.
+fn method(event: &Event, op: Op) -> Event {
+    Event { location: event.location, ..Event::new(event.thread, op, 0) }
+}
+
+/// What a call touches in the place of an event: of a call that was missing before, all that it could reach.
+fn removed_by(trace: &Trace, event: &Event) -> Vec<Object> {
+    match event.op {
+        Op::MethodBegin => trace.tables.reach_objects(ReachId(event.aux)).to_vec(),
+        _ => touched(event).collect(),
+    }
+}
+
+/// What an event touches (rule 3 of the model).
+fn touched(event: &Event) -> impl Iterator<Item = Object> {
+    let (target, aux) = (event.target, event.aux);
+    let both = match event.op {
+        op if op.touches_memory() || op == Op::Alloc => [Some(Object::Variable(VarId(target))), None],
+        Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => [Some(Object::Lock(LockId(target))), None],
+        Op::WaitBegin | Op::WaitEnd => [Some(Object::Lock(LockId(aux))), Some(Object::Condition(CondId(target)))],
+        Op::Wake | Op::Notify | Op::NotifyAll => [Some(Object::Condition(CondId(target))), None],
+        Op::SemPost | Op::SemWait => [Some(Object::Semaphore(SemId(target))), None],
+        Op::BarrierEnter | Op::BarrierLeave => [Some(Object::Barrier(BarrierId(target))), None],
+        Op::Fork | Op::Join => [Some(Object::Thread(ThreadId(target))), None],
+        _ => [None, None],
+    };
+    both.into_iter().flatten()
+}
+
+/// What becomes of each event.
+fn fates(trace: &Trace, calls: &Calls, chosen: &[bool]) -> Vec<Fate> {
+    let is_removed = |index: usize| {
+        let call = calls.of_event[index];
+        call != NO_CALL && chosen[call as usize]
+    };
+    let removed: Vec<bool> = (0..trace.len()).map(is_removed).collect();
+    let mut groups = Groups::of(trace);
+    for (index, &removed) in removed.iter().enumerate() {
+        if removed && let Some(group) = groups.of_event[index] {
+            groups.broken[group] = true;
+        }
+    }
+    let fate = |index: usize| match groups.of_event[index] {
+        _ if removed[index] => Fate::Removed,
+        Some(group) if groups.broken[group] => Fate::Alone,
+        _ => Fate::Kept,
+    };
+    (0..trace.len()).map(fate).collect()
+}
+
+/// Events that stay or go together.
+struct Groups {
+    of_event: Vec<Option<usize>>,
+    broken: Vec<bool>,
+}
+
+impl Groups {
+    fn of(trace: &Trace) -> Groups {
+        let mut groups = Groups { of_event: vec![None; trace.len()], broken: Vec::new() };
+        // Outermost sections by thread and lock: group, how often held, whether waiting.
+        let mut sections: HashMap<(ThreadId, u32), (usize, u32)> = HashMap::new();
+        let mut waiting: HashMap<ThreadId, usize> = HashMap::new();
+        let mut whole: HashMap<(Op, u32), usize> = HashMap::new();
+        // Memory that was freed may not be accessed: blocks that ever overlap go together.
+        let mut blocks: HashMap<u32, usize> = HashMap::new();
+        let heads = overlapping_blocks(trace);
+        let mut open: Vec<Vec<usize>> = vec![Vec::new(); trace.tables.thread_count()];
+        for (index, event) in trace.events.iter().enumerate() {
+            let mut new = || {
+                groups.broken.push(false);
+                groups.broken.len() - 1
+            };
+            groups.of_event[index] = match event.op {
+                Op::Acquire | Op::ReadAcquire => {
+                    let section = sections.entry((event.thread, event.target)).or_insert_with(|| (new(), 0));
+                    section.1 += 1;
+                    Some(section.0)
+                }
+                Op::Release | Op::ReadRelease => {
+                    let key = (event.thread, event.target);
+                    let section = sections.entry(key).or_insert_with(|| (new(), 1));
+                    section.1 -= 1;
+                    let (group, holds) = *section;
+                    if holds == 0 {
+                        sections.remove(&key);
+                    }
+                    Some(group)
+                }
+                Op::WaitBegin => {
+                    let section = sections.entry((event.thread, event.aux)).or_insert_with(|| (new(), 1));
+                    waiting.insert(event.thread, section.0);
+                    Some(section.0)
+                }
+                Op::Wake => waiting.get(&event.thread).copied(),
+                Op::WaitEnd => waiting.remove(&event.thread),
+                Op::SemPost | Op::SemWait => Some(*whole.entry((Op::SemPost, event.target)).or_insert_with(new)),
+                Op::BarrierEnter | Op::BarrierLeave => {
+                    Some(*whole.entry((Op::BarrierEnter, event.target)).or_insert_with(new))
+                }
+                Op::Alloc | Op::Free => Some(*blocks.entry(heads[&event.target]).or_insert_with(new)),
+                Op::MethodBegin => {
+                    let group = new();
+                    open[event.thread.index()].push(group);
+                    Some(group)
+                }
+                Op::MethodEnd => open[event.thread.index()].pop(),
+                _ => None,
+            };
+        }
+        groups
+    }
+}
+
+/// Of each block one that stands for all with which it shares memory, directly or by way of others.
+fn overlapping_blocks(trace: &Trace) -> HashMap<u32, u32> {
+    let mut heads = HashMap::new();
+    let mut ranges = Vec::new();
+    for (&op, &target) in trace.events.ops().iter().zip(trace.events.targets()) {
+        if matches!(op, Op::Alloc | Op::Free)
+            && heads.insert(target, target).is_none()
+            && let Variable::Range { address, size } = trace.tables.variable(VarId(target))
+        {
+            ranges.push((address, address + (size - 1), target));
+        }
+    }
+    ranges.sort_unstable();
+    let mut current: Option<(u64, u32)> = None;
+    for (first, last, block) in ranges {
+        let (end, head) = match current {
+            Some((end, head)) if first <= end => (end.max(last), head),
+            _ => (last, block),
+        };
+        heads.insert(block, head);
+        current = Some((end, head));
+    }
+    heads
+}

@@ -1,0 +1,157 @@
+//! What two threads can do at the same time if nothing they read matters: *data abstraction*.
+//!
+//! Guarantee: [`simultaneous`] returns exactly the pairs of accesses that are both next in some schedule which keeps
+//! rules 1 to 3 of `docs/model.md`, except for heap lifetimes; what reads see is not looked at.
+//! [`standoffs`] returns the pairs of lock operations by which two threads wait for each other after such a schedule.
+//!
+//! Exhaustive: a state is how far each thread has come, and which wake-ups missed their notify.
+
+use crate::facts::Facts;
+use snag_model::{EventId, LockId, Op, SemId, Trace};
+use std::collections::{BTreeSet, HashSet};
+
+type Pairs = BTreeSet<(EventId, EventId)>;
+
+/// Pairs of accesses of different threads that some schedule makes next at the same time; the earlier one first.
+pub fn simultaneous(trace: &Trace) -> Pairs {
+    let machine = Abstract::new(trace);
+    let mut found = Pairs::new();
+    machine.explore(|state| {
+        let next = machine.next(state).filter(|&event| machine.facts.events[event].op.touches_memory());
+        let ready: Vec<usize> = next.filter(|&event| machine.is_due(state, event)).collect();
+        found.extend(pairs(&ready));
+    });
+    found
+}
+
+/// Pairs of acquires such that after some schedule each of two threads waits for a lock that the other one holds.
+pub fn standoffs(trace: &Trace) -> Pairs {
+    let machine = Abstract::new(trace);
+    let mut found = Pairs::new();
+    machine.explore(|state| {
+        let waiting: Vec<usize> = machine.next(state).filter(|&event| machine.is_due(state, event)).collect();
+        let by =
+            |a: EventId, b: EventId| machine.excludes(state, machine.facts.events[b.index()].thread.index(), a.index());
+        found.extend(pairs(&waiting).filter(|&(a, b)| by(a, b) && by(b, a)));
+    });
+    found
+}
+
+fn pairs(events: &[usize]) -> impl Iterator<Item = (EventId, EventId)> {
+    let later = |&a: &usize| events.iter().filter(move |&&b| a < b).map(move |&b| (EventId::new(a), EventId::new(b)));
+    events.iter().flat_map(later)
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct State {
+    /// How many events each thread has done.
+    done: Vec<usize>,
+    missed: BTreeSet<usize>,
+}
+
+struct Abstract<'t> {
+    facts: Facts<'t>,
+}
+
+impl<'t> Abstract<'t> {
+    fn new(trace: &'t Trace) -> Abstract<'t> {
+        Abstract { facts: Facts::of(trace) }
+    }
+
+    fn explore(&self, mut visit: impl FnMut(&State)) {
+        let start = State { done: vec![0; self.facts.threads.len()], missed: BTreeSet::new() };
+        let mut known = HashSet::from([start.clone()]);
+        let mut open = vec![start];
+        while let Some(state) = open.pop() {
+            visit(&state);
+            for event in self.next(&state) {
+                let free = |thread: usize| !self.excludes(&state, thread, event);
+                if self.is_due(&state, event) && (0..state.done.len()).all(free) {
+                    let after = self.execute(&state, event);
+                    if known.insert(after.clone()) {
+                        open.push(after);
+                    }
+                }
+            }
+        }
+    }
+
+    fn next<'s>(&'s self, state: &'s State) -> impl Iterator<Item = usize> + 's {
+        let threads = self.facts.threads.iter().zip(&state.done);
+        threads.filter_map(|(events, &done)| events.get(done).copied())
+    }
+
+    fn is_done(&self, state: &State, event: usize) -> bool {
+        let thread = self.facts.events[event].thread.index();
+        self.facts.threads[thread][..state.done[thread]].contains(&event)
+    }
+
+    fn execute(&self, state: &State, event: usize) -> State {
+        let mut after = state.clone();
+        let Facts { events, notify, wait, .. } = &self.facts;
+        after.done[events[event].thread.index()] += 1;
+        for wake in (0..events.len()).filter(|&wake| notify[wake] == Some(event)) {
+            if !self.is_done(state, wait[wake].expect("a wake-up follows a wait")) {
+                after.missed.insert(wake);
+            }
+        }
+        after
+    }
+
+    /// Rules 1 to 3, except for the locks.
+    fn is_due(&self, state: &State, event: usize) -> bool {
+        let facts = &self.facts;
+        let this = &facts.events[event];
+        let done = |event: usize| self.is_done(state, event);
+        let all = |op: Op, target: u32| {
+            (0..facts.len()).filter(move |&e| facts.events[e].op == op && facts.events[e].target == target)
+        };
+        let forked = |thread: u32| all(Op::Fork, thread).all(done);
+        let count = |op: Op| all(op, this.target).filter(|&e| done(e)).count();
+        let kept = || facts.kept.iter().all(|&(earlier, later)| later != event || done(earlier));
+        let due = match this.op {
+            Op::Join => {
+                let child = this.target as usize;
+                forked(this.target) && state.done[child] == facts.threads[child].len()
+            }
+            Op::Wake => !state.missed.contains(&event) && facts.notify[event].is_none_or(done),
+            Op::SemWait => {
+                let initial = facts.trace.tables.semaphore_initial(SemId(this.target)) as usize;
+                initial + count(Op::SemPost) > count(Op::SemWait)
+            }
+            Op::BarrierLeave => all(Op::BarrierEnter, this.target)
+                .filter(|&enter| facts.generation[enter] == facts.generation[event])
+                .all(done),
+            Op::BarrierEnter => all(Op::BarrierEnter, this.target)
+                .filter(|&enter| facts.generation[enter] < facts.generation[event])
+                .all(done),
+            _ => true,
+        };
+        due && forked(this.thread.0) && kept()
+    }
+
+    /// Whether `thread` holds the lock that an event of another thread takes, in a way that excludes it.
+    fn excludes(&self, state: &State, thread: usize, event: usize) -> bool {
+        let taker = &self.facts.events[event];
+        let (lock, alone) = match taker.op {
+            Op::Acquire => (LockId(taker.target), true),
+            Op::WaitEnd => (LockId(taker.aux), true),
+            Op::ReadAcquire => (LockId(taker.target), false),
+            _ => return false,
+        };
+        let (mut exclusive, mut shared, mut given_up) = (0, 0, 0);
+        for &past in &self.facts.threads[thread][..state.done[thread]] {
+            let past = &self.facts.events[past];
+            match past.op {
+                Op::Acquire if past.target == lock.0 => exclusive += 1,
+                Op::Release if past.target == lock.0 => exclusive -= 1,
+                Op::ReadAcquire if past.target == lock.0 => shared += 1,
+                Op::ReadRelease if past.target == lock.0 => shared -= 1,
+                Op::WaitBegin if past.aux == lock.0 => given_up = std::mem::take(&mut exclusive),
+                Op::WaitEnd if past.aux == lock.0 => exclusive = given_up,
+                _ => {}
+            }
+        }
+        thread != taker.thread.index() && (exclusive > 0 || alone && shared > 0)
+    }
+}

@@ -1,0 +1,167 @@
+//! HB, SHB and FHB, straight from the table of `docs/model.md`, over all pairs of events.
+//!
+//! Every engine that computes one of these orders with clocks must give the same
+//! answers as the functions here, for every trace.
+
+use crate::facts::Facts;
+use crate::relation::Relation;
+use snag_model::{EventId, Op, Trace};
+use std::collections::BTreeSet;
+
+/// Pairs of events, the earlier one first.
+pub type Pairs = BTreeSet<(EventId, EventId)>;
+
+/// Happens-before.
+pub fn hb(trace: &Trace) -> Relation {
+    let mut relation = hb_edges(&Facts::of(trace));
+    relation.close();
+    relation
+}
+
+/// Schedulable happens-before: HB, and every read after the writes it sees.
+pub fn shb(trace: &Trace) -> Relation {
+    let facts = Facts::of(trace);
+    let mut relation = hb_edges(&facts);
+    for read in 0..facts.len() {
+        for write in facts.seen[read].values().flatten() {
+            relation.add(EventId::new(*write), EventId::new(read));
+        }
+    }
+    relation.close();
+    relation
+}
+
+/// Conflicting pairs that HB does not order.
+pub fn hb_races(trace: &Trace) -> Pairs {
+    let hb = hb(trace);
+    conflicting_pairs(&Facts::of(trace)).filter(|&(a, b)| !hb.has(a, b)).collect()
+}
+
+/// Conflicting pairs (e1, e2) such that e1 is SHB-before none of the HB-predecessors of e2, nor one of them.
+pub fn shb_races(trace: &Trace) -> Pairs {
+    let (hb, shb) = (hb(trace), shb(trace));
+    let schedulable = |a: EventId, b: EventId| !hb.before(b).any(|earlier| shb.has_or_is(a, earlier));
+    conflicting_pairs(&Facts::of(trace)).filter(|&(a, b)| schedulable(a, b)).collect()
+}
+
+/// Conflicting pairs that FHB does not order when it comes to the second event.
+///
+/// After an event has been looked at, FHB puts before it what it races with, and also
+/// the writes that it sees. For plain accesses the latter says nothing new (such a write
+/// is ordered or races); two atomics never race, and without that edge what a relaxed
+/// read saw would be forgotten, and pairs be reported that no schedule shows.
+pub fn fhb_races(trace: &Trace) -> Pairs {
+    let facts = Facts::of(trace);
+    let hb = hb_edges(&facts);
+    let mut fhb = Relation::new(facts.len());
+    let mut found = Pairs::new();
+    for event in (0..facts.len()).map(EventId::new) {
+        for earlier in hb.before(event) {
+            fhb.add_with_predecessors(earlier, event);
+        }
+        let conflicting = (0..event.index()).filter(|&e| facts.conflict(e, event.index())).map(EventId::new);
+        let racing: Vec<EventId> = conflicting.filter(|&e| !fhb.has(e, event)).collect();
+        for earlier in racing {
+            found.insert((earlier, event));
+            fhb.add_with_predecessors(earlier, event);
+        }
+        for write in facts.seen[event.index()].values().flatten() {
+            fhb.add_with_predecessors(EventId::new(*write), event);
+        }
+    }
+    found
+}
+
+/// The writes that an event sees, each once; nothing if it does not read.
+pub fn seen_by(trace: &Trace, read: EventId) -> impl Iterator<Item = EventId> {
+    let writes: BTreeSet<usize> = Facts::of(trace).seen[read.index()].values().copied().flatten().collect();
+    writes.into_iter().map(EventId::new)
+}
+
+/// The events that race with an earlier one.
+pub fn warnings(races: &Pairs) -> BTreeSet<EventId> {
+    races.iter().map(|&(_, second)| second).collect()
+}
+
+/// The first race: its second event comes first, and of those its first event comes last.
+pub fn first_race(races: &Pairs) -> Option<(EventId, EventId)> {
+    races.iter().copied().min_by_key(|&(first, second)| (second, std::cmp::Reverse(first)))
+}
+
+pub(crate) fn conflicting_pairs(facts: &Facts) -> impl Iterator<Item = (EventId, EventId)> {
+    let pairs = (0..facts.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
+    pairs.filter(|&(a, b)| facts.conflict(a, b)).map(|(a, b)| (EventId::new(a), EventId::new(b)))
+}
+
+/// The lines of the table.
+fn hb_edges(facts: &Facts) -> Relation {
+    hb_edges_of(facts, |_, _| false)
+}
+
+/// The lines of the table, but not the edges from a first to a second event that `without` names. Those of atomics
+/// and missing methods stay.
+pub(crate) fn hb_edges_of(facts: &Facts, without: impl Fn(usize, usize) -> bool) -> Relation {
+    let mut relation = Relation::new(facts.len());
+    for later in 0..facts.len() {
+        for earlier in 0..later {
+            let listed = synchronises(facts, earlier, later) && !without(earlier, later);
+            if listed || facts.kept.contains(&(earlier, later)) {
+                relation.add(EventId::new(earlier), EventId::new(later));
+            }
+        }
+        for earlier in released_to(facts, later) {
+            relation.add(EventId::new(earlier), EventId::new(later));
+        }
+    }
+    relation
+}
+
+/// Whether the table puts one event directly before a later one, atomics and missing methods apart.
+fn synchronises(facts: &Facts, earlier: usize, later: usize) -> bool {
+    let (a, b) = (&facts.events[earlier], &facts.events[later]);
+    if a.thread == b.thread {
+        return true;
+    }
+    match (a.op, b.op) {
+        (Op::Fork, _) if a.target == b.thread.0 => true,
+        (_, Op::Join) if b.target == a.thread.0 => true,
+        (Op::Fork, Op::Join) if a.target == b.target => true,
+        (Op::Release, Op::Acquire | Op::ReadAcquire) => a.target == b.target,
+        (Op::Release, Op::WaitEnd) => a.target == b.aux,
+        (Op::WaitBegin, Op::Acquire | Op::ReadAcquire) => a.aux == b.target,
+        (Op::WaitBegin, Op::WaitEnd) => a.aux == b.aux,
+        (Op::ReadRelease, Op::Acquire) => a.target == b.target,
+        (Op::ReadRelease, Op::WaitEnd) => a.target == b.aux,
+        (Op::Notify | Op::NotifyAll, Op::Wake) => facts.notify[later] == Some(earlier),
+        (Op::SemPost, Op::SemWait) => a.target == b.target,
+        (Op::BarrierEnter, Op::BarrierLeave) => {
+            a.target == b.target && facts.generation[earlier] == facts.generation[later]
+        }
+        (Op::BarrierEnter, Op::BarrierEnter) => {
+            a.target == b.target && facts.generation[earlier] < facts.generation[later]
+        }
+        (Op::Alloc, _) => facts.alloc[later] == Some(earlier) && !b.op.on_other_side(),
+        _ => false,
+    }
+}
+
+/// The releasing atomic writes whose release sequences an acquiring atomic read sees.
+fn released_to(facts: &Facts, read: usize) -> BTreeSet<usize> {
+    let event = &facts.events[read];
+    let mut sources = BTreeSet::new();
+    if !event.op.is_atomic() || !event.op.reads() || !event.memory_order().acquires() {
+        return sources;
+    }
+    for (unit, &seen) in &facts.seen[read] {
+        let mut next = seen;
+        while let Some(write) = next {
+            let event = &facts.events[write];
+            if event.op.is_atomic() && event.memory_order().releases() {
+                sources.insert(write);
+            }
+            // An rmw carries on the release sequence of what it read.
+            next = if event.op == Op::Rmw { facts.seen[write][unit] } else { None };
+        }
+    }
+    sources
+}
