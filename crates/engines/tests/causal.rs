@@ -1,7 +1,7 @@
 //! CP and WCP against their definitions, on random traces with all kinds of events.
 
 use snag_engines::causal::{Races, Relation, Settings, preceding, races, reduce};
-use snag_engines::happens_before::{Found, Limits};
+use snag_engines::happens_before::{Racing, Limits};
 use snag_model::{Cells, EventId, Trace};
 use snag_testkit::causal::{cp, cp_in_window, cp_races, must, theorem_applies, unordered, wcp, wcp_races};
 use snag_testkit::random::{Rng, Shape, for_random_traces};
@@ -125,7 +125,7 @@ fn reduction(trace: &Trace) -> Result<(), String> {
         let limits = Limits::default();
         let keys = |reduce: bool| {
             let races = found(trace, Settings { reduce, limits, ..settings(relation) });
-            races.found.pairs.iter().map(|pair| Found::key(trace, pair)).collect::<BTreeSet<_>>()
+            races.found.pairs.iter().map(|pair| pair.key(trace)).collect::<BTreeSet<_>>()
         };
         equal(&format!("{relation:?} locations of the reduced trace"), keys(true), keys(false))?;
         // With every pair of events asked for, none is lost.

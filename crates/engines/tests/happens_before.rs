@@ -4,7 +4,7 @@
 //! which shares no code with the engines.
 
 use snag_checker::Checker;
-use snag_engines::happens_before::{Found, Limits, Order, Variant, find, pairs, take_schedules, timestamps, warnings};
+use snag_engines::happens_before::{Racing, Limits, Order, Variant, find, pairs, take_schedules, timestamps, warnings};
 use snag_model::{Cells, EventId, Trace};
 use snag_model::{Level, Schedule};
 use snag_testkit::random::{Rng, Shape, for_random_traces};
@@ -29,7 +29,7 @@ fn short_lived(rng: &mut Rng) -> Shape {
     Shape { events, ..Shape::short_lived(rng) }
 }
 
-fn all_pairs(trace: &Trace, cells: &Cells, order: Order) -> Found {
+fn all_pairs(trace: &Trace, cells: &Cells, order: Order) -> Racing {
     let found = warnings(trace, cells, order, Variant::Epochs, None, &mut |_| true);
     let limits = Limits { all_pairs: true, ..Limits::default() };
     let mut found = pairs(trace, cells, order, &found, None, limits, &mut |_| true);
@@ -37,7 +37,7 @@ fn all_pairs(trace: &Trace, cells: &Cells, order: Order) -> Found {
     found
 }
 
-fn as_set(found: &Found) -> Pairs {
+fn as_set(found: &Racing) -> Pairs {
     found.pairs.iter().map(|p| (p.first, p.second)).collect()
 }
 
@@ -101,11 +101,11 @@ fn counted_locations(trace: &Trace) -> Result<(), String> {
     for order in ORDERS {
         let mut expected: BTreeMap<(u64, u64), u64> = BTreeMap::new();
         for pair in &all_pairs(trace, &cells, order).pairs {
-            *expected.entry(Found::key(trace, pair)).or_default() += 1;
+            *expected.entry(pair.key(trace)).or_default() += 1;
         }
         let found = warnings(trace, &cells, order, Variant::Epochs, None, &mut |_| true);
         let found = pairs(trace, &cells, order, &found, None, Limits::default(), &mut |_| true);
-        let counts = |found: &Found| found.pairs.iter().map(|p| (Found::key(trace, p), p.count)).collect();
+        let counts = |found: &Racing| found.pairs.iter().map(|p| (p.key(trace), p.count)).collect();
         equal(&format!("{order:?} locations"), &counts(&found), &expected)?;
         let (_, found) = find(trace, &cells, order, None, Limits::default(), &mut |_| true, &mut |_| true);
         equal(&format!("{order:?} locations at once"), counts(&found), expected)?;

@@ -1,6 +1,6 @@
 //! Traces that once broke an engine, each named after what broke.
 
-use snag_engines::happens_before::{Found, Limits, Order, Variant, pairs, take_schedules, warnings};
+use snag_engines::happens_before::{Racing, Limits, Order, Variant, pairs, take_schedules, warnings};
 use snag_formats::TraceReader;
 use snag_formats::text_format::TextReader;
 use snag_model::{Cells, Trace};
@@ -12,7 +12,7 @@ fn trace(lines: &str) -> Trace {
     TraceReader::new(Box::new(reader), None).read_all().expect("well formed").0
 }
 
-fn named(trace: &Trace, order: Order) -> Found {
+fn named(trace: &Trace, order: Order) -> Racing {
     let cells = Cells::of(trace);
     let found = warnings(trace, &cells, order, Variant::Epochs, None, &mut |_| true);
     let limits = Limits { all_pairs: true, ..Limits::default() };

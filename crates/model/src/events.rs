@@ -94,9 +94,13 @@ pub struct Events {
 
 /// The columns that every event fills, to append to.
 pub struct Columns<'a> {
+    /// What happens.
     pub op: &'a mut Vec<Op>,
+    /// Who does it.
     pub thread: &'a mut Vec<ThreadId>,
+    /// What it is done to; see [`Op`].
     pub target: &'a mut Vec<u32>,
+    /// Where in the program.
     pub location: &'a mut Narrow,
 }
 

@@ -6,11 +6,14 @@ use std::ops::Range;
 /// given that memory.
 #[derive(Clone, Debug)]
 pub enum Narrow {
+    /// All fit into two bytes.
     Short(Vec<u16>),
+    /// At least one does not.
     Long(Vec<u32>),
 }
 
 impl Narrow {
+    /// How many numbers there are.
     pub fn len(&self) -> usize {
         match self {
             Narrow::Short(numbers) => numbers.len(),
@@ -18,6 +21,7 @@ impl Narrow {
         }
     }
 
+    /// The number at an index.
     #[inline]
     pub fn get(&self, index: usize) -> u32 {
         match self {
@@ -26,6 +30,7 @@ impl Narrow {
         }
     }
 
+    /// Adds a number.
     #[inline(always)]
     pub fn push(&mut self, number: u32) {
         match self {
@@ -45,10 +50,12 @@ impl Narrow {
         }
     }
 
+    /// Removes all numbers.
     pub fn clear(&mut self) {
         self.truncate(0);
     }
 
+    /// Keeps the first `len` numbers.
     pub fn truncate(&mut self, len: usize) {
         match self {
             Narrow::Short(numbers) => numbers.truncate(len),
@@ -56,6 +63,7 @@ impl Narrow {
         }
     }
 
+    /// Makes room for `more` numbers.
     pub fn reserve(&mut self, more: usize) {
         match self {
             Narrow::Short(numbers) => numbers.reserve(more),

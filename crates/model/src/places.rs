@@ -18,6 +18,7 @@ pub struct Place {
     pub region: u32,
     /// A free touches whatever was accessed in its region.
     pub whole_region: bool,
+    /// Where in the region.
     pub extent: Extent,
 }
 
@@ -36,6 +37,7 @@ pub enum Extent {
 /// last looked at: most events need neither a look at the heap nor a hash.
 #[derive(Default)]
 pub struct Places {
+    /// Every place, by number.
     pub all: Vec<Place>,
     /// For each variable its last place, or `NO_PLACE`, and when.
     last: Vec<(u32, u32)>,

@@ -48,6 +48,7 @@ pub struct Trees {
 const EACH: usize = 96;
 
 impl Trees {
+    /// No objects yet.
     pub fn new() -> Trees {
         Trees::default()
     }

@@ -16,7 +16,7 @@ mod wcp;
 
 use crate::clocks::Time;
 use crate::happens_before::epochs::Epochs;
-use crate::happens_before::pairs::{Found, Limits, LocationPair, Logged};
+use crate::happens_before::pairs::{Racing, Limits, LocationPair, Logged};
 use crate::happens_before::run::{Kind, Memory, Warnings};
 use cp::{Cp, Sources};
 use histories::Histories;
@@ -58,7 +58,7 @@ pub struct Races {
     /// Events that race with an earlier event.
     pub warnings: Warnings,
     /// The pairs.
-    pub found: Found,
+    pub found: Racing,
     /// Events of the reduced trace.
     pub reduced: usize,
     /// How often the fixpoint of CP was swept; 0 for WCP.
@@ -84,7 +84,7 @@ pub fn races(trace: &Trace, cells: &Cells, settings: &Settings, tick: &mut dyn F
             }
             Err(sweeps) => Races {
                 warnings: Warnings { racy: vec![false; cells.count()], ..Warnings::default() },
-                found: Found::nothing(false),
+                found: Racing::nothing(false),
                 reduced: work.events.len(),
                 sweeps,
             },
@@ -272,7 +272,7 @@ impl<'t> Work<'t> {
     }
 
     /// Races, each put in order when it is found.
-    fn one_by_one<R: Rules>(&self, mut rules: R, tick: &mut dyn FnMut(usize) -> bool) -> (Warnings, Found) {
+    fn one_by_one<R: Rules>(&self, mut rules: R, tick: &mut dyn FnMut(usize) -> bool) -> (Warnings, Racing) {
         let mut pass = self.pass();
         let mut histories = Histories::new(self.cells.count());
         let mut warnings = Warnings { racy: vec![false; self.cells.count()], ..Warnings::default() };
@@ -280,7 +280,7 @@ impl<'t> Work<'t> {
             trace: self.trace,
             limits: self.settings.limits,
             known: HashMap::new(),
-            found: Found::nothing(true),
+            found: Racing::nothing(true),
         };
         let mut window = Window::new(self);
         let mut racing = Vec::new();
@@ -316,7 +316,7 @@ struct Named<'t> {
     trace: &'t Trace,
     limits: Limits,
     known: HashMap<(u64, u64), usize>,
-    found: Found,
+    found: Racing,
 }
 
 impl Named<'_> {
@@ -324,7 +324,7 @@ impl Named<'_> {
         let pair = LocationPair { first, second, count: 1 };
         let key = match self.limits.all_pairs {
             true => (first.0 as u64, second.0 as u64),
-            false => Found::key(self.trace, &pair),
+            false => pair.key(self.trace),
         };
         match self.known.get(&key) {
             Some(&index) => self.found.pairs[index].count += 1,

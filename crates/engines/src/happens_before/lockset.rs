@@ -7,7 +7,7 @@
 //! reads only. Cost: a handful of nanoseconds an access; sets are interned, and
 //! intersections are remembered.
 
-use crate::happens_before::pairs::{Found, Limits, LocationPair};
+use crate::happens_before::pairs::{Racing, Limits, LocationPair};
 use snag_model::{Cells, EventId, LockId, Op, ThreadId, Trace};
 use std::collections::HashMap;
 
@@ -117,13 +117,13 @@ pub fn lockset(
     window: Option<usize>,
     limits: Limits,
     tick: &mut dyn FnMut(usize) -> bool,
-) -> (Vec<EventId>, Found) {
+) -> (Vec<EventId>, Racing) {
     let fresh = Cell { state: State::Virgin, candidates: 0, read: 0, write: 0, other_read: 0, other_write: 0 };
     let mut memory = vec![fresh; cells.count()];
     let mut sets = Sets::new();
     let mut held = vec![Held::default(); trace.tables.thread_count()];
     let mut warnings = Vec::new();
-    let mut found = Found { complete: true, ..Found::default() };
+    let mut found = Racing { complete: true, ..Racing::default() };
     let mut known: HashMap<(u64, u64), usize> = HashMap::new();
     for number in 0..trace.len() {
         if number % (1 << 16) == (1 << 16) - 1 && !tick(number) {
@@ -168,7 +168,7 @@ pub fn lockset(
                         let pair = LocationPair { first, second: EventId::new(number), count: 1 };
                         let key = match limits.all_pairs {
                             true => (first.0 as u64, number as u64),
-                            false => Found::key(trace, &pair),
+                            false => pair.key(trace),
                         };
                         match known.get(&key) {
                             Some(&index) => found.pairs[index].count += 1,

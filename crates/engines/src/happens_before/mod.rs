@@ -4,6 +4,7 @@
 //! only for the memory that raced, names the pairs ([`pairs`]), or both are done at once where that is cheap ([`find`]);
 //! a last one hands out the clocks that are their schedules ([`take_schedules`]).
 
+mod engine;
 pub(crate) mod epochs;
 mod forced;
 pub mod lockset;
@@ -11,5 +12,6 @@ pub(crate) mod pairs;
 pub(crate) mod run;
 mod vectors;
 
-pub use pairs::{Found, Limits, LocationPair};
+pub use engine::{FHB, HB, HB_VC, LOCKSET, SHB, SHB_VC, racing, schedules};
+pub use pairs::{Racing, Limits, LocationPair};
 pub use run::{Order, Variant, Warnings, find, pairs, take_schedules, timestamps, warnings};

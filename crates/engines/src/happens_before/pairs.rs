@@ -38,9 +38,17 @@ pub struct LocationPair {
     pub count: u64,
 }
 
+impl LocationPair {
+    /// The identity of a pair of locations: ordered, with the event standing in for no location.
+    pub fn key(&self, trace: &Trace) -> (u64, u64) {
+        let (a, b) = (place(trace, self.first), place(trace, self.second));
+        (a.min(b), a.max(b))
+    }
+}
+
 /// The racing pairs of a trace.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct Racing {
     /// In the order in which they were seen.
     pub pairs: Vec<LocationPair>,
     /// False if a limit or the user cut the list short.
@@ -49,10 +57,10 @@ pub struct Found {
     pub(crate) times: HashMap<u32, Vec<EventId>>,
 }
 
-impl Found {
+impl Racing {
     /// Nothing was found.
-    pub fn nothing(complete: bool) -> Found {
-        Found { complete, ..Found::default() }
+    pub fn nothing(complete: bool) -> Racing {
+        Racing { complete, ..Racing::default() }
     }
 
     /// What must happen before both events of a pair can be next: of every
@@ -67,11 +75,6 @@ impl Found {
         Some(ends)
     }
 
-    /// The identity of a pair of locations: ordered, with the event standing in for no location.
-    pub fn key(trace: &Trace, pair: &LocationPair) -> (u64, u64) {
-        let (a, b) = (place(trace, pair.first), place(trace, pair.second));
-        (a.min(b), a.max(b))
-    }
 }
 
 /// A location as a number; an event without one is a place of its own.
@@ -113,7 +116,7 @@ pub(crate) struct Logged<'t, M> {
     known: HashMap<(u64, u64), usize, BuildHasherDefault<PairHasher>>,
     /// Space for the racing accesses of the current one.
     racing: Vec<(EventId, u64)>,
-    found: Found,
+    found: Racing,
     /// First cell of the current event.
     start: usize,
     /// Of each cell how many accesses that begin there are still to come; nothing if each access is to one cell.
@@ -187,7 +190,7 @@ impl<'t, M: Memory> Logged<'t, M> {
             log_of[cell] = logs.len() as u32;
             inner.watch(cell);
         }
-        let found = Found::nothing(true);
+        let found = Racing::nothing(true);
         Logged {
             inner,
             trace,
@@ -250,7 +253,7 @@ impl<'t, M: Memory> Logged<'t, M> {
         }
     }
 
-    pub fn into_found(self) -> Found {
+    pub fn into_found(self) -> Racing {
         self.found
     }
 
@@ -291,7 +294,7 @@ impl<'t, M: Memory> Logged<'t, M> {
         let pair = LocationPair { first, second, count };
         let key = match self.limits.all_pairs {
             true => (first.0 as u64, second.0 as u64),
-            false => Found::key(self.trace, &pair),
+            false => pair.key(self.trace),
         };
         match self.known.get(&key) {
             Some(&index) => self.found.pairs[index].count += count,

@@ -6,7 +6,7 @@
 use crate::clocks::{Clocks, Slot, Time};
 use crate::happens_before::epochs::Epochs;
 use crate::happens_before::forced::Forced;
-use crate::happens_before::pairs::{Capture, Found, Limits, Logged};
+use crate::happens_before::pairs::{Capture, Racing, Limits, Logged};
 use crate::happens_before::vectors::Vectors;
 use crate::sync::Sync;
 use snag_model::{Cells, EventId, LockId, Op, ThreadId, Trace};
@@ -199,7 +199,7 @@ pub fn pairs(
     window: Option<usize>,
     limits: Limits,
     tick: &mut dyn FnMut(usize) -> bool,
-) -> Found {
+) -> Racing {
     let n = cells.count();
     match order {
         Order::Hb => logged(trace, cells, Epochs::<false>::new(n), warnings, window, limits, tick),
@@ -219,7 +219,7 @@ pub fn find(
     limits: Limits,
     tick: &mut dyn FnMut(usize) -> bool,
     name: &mut dyn FnMut(usize) -> bool,
-) -> (Warnings, Found) {
+) -> (Warnings, Racing) {
     let n = cells.count();
     let once = match order {
         Order::Hb => found_at_once(trace, cells, Epochs::<false>::new(n), window, limits, tick),
@@ -243,7 +243,7 @@ fn found_at_once<M: Memory>(
     window: Option<usize>,
     limits: Limits,
     tick: &mut dyn FnMut(usize) -> bool,
-) -> Result<(Warnings, Found), Warnings> {
+) -> Result<(Warnings, Racing), Warnings> {
     let mut pass = Pass::new(trace, cells, Logged::on_the_way(memory, trace, cells, limits), window);
     if !pass.is_simple() {
         pass.memory.give_up();
@@ -259,7 +259,7 @@ fn found_at_once<M: Memory>(
 
 /// Takes down the clocks from which the schedules of pairs are read off. They
 /// are those of SHB whatever order found the pairs: that is what makes them feasible.
-pub fn take_schedules(trace: &Trace, cells: &Cells, found: &mut Found, tick: &mut dyn FnMut(usize) -> bool) {
+pub fn take_schedules(trace: &Trace, cells: &Cells, found: &mut Racing, tick: &mut dyn FnMut(usize) -> bool) {
     let mut wanted: Vec<u32> = found.pairs.iter().flat_map(|p| [p.first.0, p.second.0]).collect();
     wanted.sort_unstable();
     wanted.dedup();
@@ -291,7 +291,7 @@ fn logged<M: Memory>(
     window: Option<usize>,
     limits: Limits,
     tick: &mut dyn FnMut(usize) -> bool,
-) -> Found {
+) -> Racing {
     let mut pass = Pass::new(trace, cells, Logged::new(memory, trace, cells, &warnings.racy, limits), window);
     // Nothing races after the last warning.
     let until = warnings.events.last().map_or(0, |e| e.index() + 1);
