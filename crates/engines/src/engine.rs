@@ -336,10 +336,12 @@ pub struct Found<'c> {
     pub provers: Vec<Prover<'c>>,
     /// What to say of a pair if none does.
     pub otherwise: &'static str,
-    /// Acquires that it believes wait for each other, with a schedule if it has one.
-    pub standoffs: Vec<Standoff>,
+    /// Acquires that it believes wait for each other, and for which it has no schedule.
+    pub standoffs: Vec<Vec<EventId>>,
     /// Events that race with an earlier one.
     pub warnings: u64,
+    /// Distinct pairs of locations, where these are not those of `pairs`.
+    pub location_pairs: Option<u64>,
     /// How many events it looked at in its first pass.
     pub looked_at: usize,
     /// How long that took.
@@ -363,6 +365,7 @@ impl Found<'_> {
             otherwise: "",
             standoffs: Vec::new(),
             warnings: 0,
+            location_pairs: None,
             looked_at: context.trace.len(),
             first_pass,
             memory: 0,
@@ -371,15 +374,6 @@ impl Found<'_> {
             searches: None,
         }
     }
-}
-
-/// Acquires that an engine believes wait for each other.
-#[derive(Clone, Debug)]
-pub struct Standoff {
-    /// The acquires.
-    pub pending: Vec<EventId>,
-    /// How it comes to that, as far as the engine knows.
-    pub schedule: Option<Schedule>,
 }
 
 /// Proposes schedules.

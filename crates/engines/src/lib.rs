@@ -7,12 +7,24 @@
 //! | [`lock_history`] | `tlh1`, `tlh2` |
 //! | [`maximal`] | `mc`, `sb`, `rdit`, `recipe` |
 //!
-//! No engine knows about another, prints, or decides that a race is proved.
+//! [`Engine`] is what they have in common, and [`ENGINES`] lists them. No engine knows about another, prints, or decides
+//! that a race is proved.
 
 pub mod causal;
 pub mod clocks;
+mod engine;
 pub mod happens_before;
 pub mod lock_history;
 pub mod maximal;
 pub mod missing;
 mod sync;
+pub mod watch;
+
+pub use causal::{CP, WCP};
+pub use engine::*;
+pub use happens_before::{FHB, HB, HB_VC, LOCKSET, SHB, SHB_VC};
+pub use lock_history::{TLH1, TLH2};
+pub use maximal::{MC, RDIT, RECIPE, SB};
+
+/// Every engine, in the order in which users see them.
+pub const ENGINES: &[EngineRef] = &[HB, HB_VC, FHB, SHB, SHB_VC, WCP, CP, LOCKSET, TLH1, TLH2, MC, SB, RDIT, RECIPE];

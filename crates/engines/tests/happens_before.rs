@@ -4,7 +4,7 @@
 //! which shares no code with the engines.
 
 use snag_checker::Checker;
-use snag_engines::happens_before::{Racing, Limits, Order, Variant, find, pairs, take_schedules, timestamps, warnings};
+use snag_engines::happens_before::{Limits, Order, Racing, Variant, find, pairs, take_schedules, timestamps, warnings};
 use snag_model::{Cells, EventId, Trace};
 use snag_model::{Level, Schedule};
 use snag_testkit::random::{Rng, Shape, for_random_traces};

@@ -1,6 +1,6 @@
 //! Traces that once broke an engine, each named after what broke.
 
-use snag_engines::happens_before::{Racing, Limits, Order, Variant, pairs, take_schedules, warnings};
+use snag_engines::happens_before::{Limits, Order, Racing, Variant, pairs, take_schedules, warnings};
 use snag_formats::TraceReader;
 use snag_formats::text_format::TextReader;
 use snag_model::{Cells, Trace};

@@ -7,6 +7,7 @@
 
 mod conflicts;
 mod cp;
+mod engine;
 mod histories;
 mod keep;
 mod pass;
@@ -16,9 +17,10 @@ mod wcp;
 
 use crate::clocks::Time;
 use crate::happens_before::epochs::Epochs;
-use crate::happens_before::pairs::{Racing, Limits, LocationPair, Logged};
+use crate::happens_before::pairs::{Limits, LocationPair, Logged, Racing};
 use crate::happens_before::run::{Kind, Memory, Warnings};
 use cp::{Cp, Sources};
+pub use engine::{CP, WCP};
 use histories::Histories;
 use pass::{Pass, Rules};
 pub use reduce::{Reduced, reduce};

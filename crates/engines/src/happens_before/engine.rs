@@ -2,7 +2,9 @@
 
 use crate::engine::{About, Context, Cost, Engine, EngineRef, Found, Guarantee, Needs, Prover};
 use crate::happens_before::lockset::lockset;
-use crate::happens_before::{Limits, LocationPair, Order, Racing, Variant, Warnings, find, pairs, take_schedules, warnings};
+use crate::happens_before::{
+    Limits, LocationPair, Order, Racing, Variant, Warnings, find, pairs, take_schedules, warnings,
+};
 use snag_model::Schedule;
 use std::time::Instant;
 
@@ -184,8 +186,7 @@ impl Engine for Lockset {
         let Context { trace, cells, settings, .. } = *context;
         let limits = Limits { all_pairs: settings.all_pairs, ..Limits::default() };
         context.phase("looking for races", trace.len());
-        let (warnings, racing) =
-            lockset(trace, cells, settings.window, limits, &mut |done| context.goes_on(done));
+        let (warnings, racing) = lockset(trace, cells, settings.window, limits, &mut |done| context.goes_on(done));
         Found {
             pairs: racing.pairs,
             otherwise: "no lock protects all accesses; locksets prove nothing",

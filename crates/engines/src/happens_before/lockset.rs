@@ -7,7 +7,7 @@
 //! reads only. Cost: a handful of nanoseconds an access; sets are interned, and
 //! intersections are remembered.
 
-use crate::happens_before::pairs::{Racing, Limits, LocationPair};
+use crate::happens_before::pairs::{Limits, LocationPair, Racing};
 use snag_model::{Cells, EventId, LockId, Op, ThreadId, Trace};
 use std::collections::HashMap;
 

@@ -13,5 +13,5 @@ pub(crate) mod run;
 mod vectors;
 
 pub use engine::{FHB, HB, HB_VC, LOCKSET, SHB, SHB_VC, racing, schedules};
-pub use pairs::{Racing, Limits, LocationPair};
+pub use pairs::{Limits, LocationPair, Racing};
 pub use run::{Order, Variant, Warnings, find, pairs, take_schedules, timestamps, warnings};

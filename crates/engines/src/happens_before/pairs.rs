@@ -74,7 +74,6 @@ impl Racing {
         ends[trace.thread_of(pair.second).index()] = pair.second;
         Some(ends)
     }
-
 }
 
 /// A location as a number; an event without one is a place of its own.

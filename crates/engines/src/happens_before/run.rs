@@ -6,7 +6,7 @@
 use crate::clocks::{Clocks, Slot, Time};
 use crate::happens_before::epochs::Epochs;
 use crate::happens_before::forced::Forced;
-use crate::happens_before::pairs::{Capture, Racing, Limits, Logged};
+use crate::happens_before::pairs::{Capture, Limits, Logged, Racing};
 use crate::happens_before::vectors::Vectors;
 use crate::sync::Sync;
 use snag_model::{Cells, EventId, LockId, Op, ThreadId, Trace};

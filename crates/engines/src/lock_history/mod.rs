@@ -6,6 +6,7 @@
 //! claims what is impossible. See `docs/lock-history.md`.
 
 pub mod agenda;
+mod engine;
 pub mod histories;
 pub mod memory;
 pub mod observer;
@@ -18,6 +19,7 @@ pub mod steps;
 pub mod visited;
 pub mod waits;
 
+pub use engine::{TLH1, TLH2};
 pub use observer::{Observer, Strategy};
 pub use reach::{At, Reach, Standoff};
 pub use search::{Check, Search, Statistics, View, unpruned_calls};

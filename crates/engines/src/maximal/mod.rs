@@ -9,11 +9,13 @@
 //! Deviation: whole traces instead of windows; most queries are answered by three quick stages, the others by a
 //! search that knows only as much of the trace as it has to (docs/maximal.md).
 
+mod asking;
 mod clock;
 mod contended;
 mod counts;
 mod cuts;
 mod cycles;
+mod engine;
 mod gallop;
 mod guards;
 mod hard;
@@ -42,11 +44,12 @@ pub mod z3;
 
 pub use crate::missing::Missing;
 pub use cycles::{Cycles, Visit};
+pub use engine::{MC, RDIT, SB};
 pub use index::Index;
 pub use lower::Lowered;
 pub use pairs::{Pairs, Task};
 pub use query::{Answer, Backend, Limits, Queries, Stage, Undecided};
-pub use recipe::{Asker, Recipe};
+pub use recipe::{Asker, RECIPE, Recipe};
 pub use search::Effort;
 pub use solver::Stop;
 pub use windows::Windows;

@@ -13,6 +13,7 @@
 mod cells;
 mod circuit;
 mod clauses;
+mod engine;
 mod number;
 mod run;
 mod same;
@@ -24,6 +25,7 @@ use crate::maximal::index::Index;
 use crate::maximal::query::{Answer, Stage, Undecided};
 use crate::maximal::search::{Effort, Found};
 use crate::maximal::solver::Stop;
+pub use engine::RECIPE;
 use run::Run;
 use search::{Search, bounds};
 use snag_model::EventId;

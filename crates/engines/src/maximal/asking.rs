@@ -1,0 +1,280 @@
+//! Which questions are asked: pairs of accesses first, then cycles of acquires.
+//!
+//! The questions about one pair of locations are asked one after the other until the first proof; those about different
+//! ones on all cores.
+
+use crate::engine::{Context, DeadlockClaim, Found, RaceClaim, Subject};
+use crate::maximal::{Answer, Cycles, Lowered, Pairs, Stage, Undecided};
+use crate::watch::{on_all_cores, watched};
+use snag_model::{EventId, Level};
+use std::collections::HashSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// What is said of questions that came too late.
+const NOT_ASKED: &str = "not asked about in time";
+const NOT_DECIDED: &str = "not decided in time";
+const TOO_MANY: &str = "beyond the limit on races";
+const TOO_HARD: &str = "given up after long searches; the engine by its own name, without a budget, goes on";
+const OUT_OF_PATIENCE: &str = "not decided within its share of the time";
+
+/// Unless every answer is wanted, so many steps are taken for each acquire in the search for cycles.
+const MOST_STEPS: usize = 20_000;
+
+/// Answers whether some events can be next at the same time.
+pub(super) trait Oracle {
+    /// The next questions are about another pair of locations.
+    fn begin_task(&mut self);
+    /// Schedules stay in a window.
+    fn set_window(&mut self, base: EventId, end: EventId);
+    /// The answer, and who gave it.
+    fn ask(&mut self, events: &[EventId]) -> (Answer, Stage);
+    /// Branches of the last schedule that go the other way.
+    fn diverging(&self) -> &[EventId];
+}
+
+/// How much is asked about one pair of locations.
+#[derive(Clone, Copy)]
+pub(super) enum Patience {
+    /// Everything.
+    Endless,
+    /// No more after so many pairs of events were refuted by a search.
+    Refuted(usize),
+}
+
+/// What the workers share.
+pub(super) struct Asking<'a, 'i, 't> {
+    context: &'a Context<'a>,
+    level: Level,
+    pairs: &'a Pairs<'i, 't>,
+    cycles: Option<&'a Cycles<'i, 't>>,
+    /// The trace to which the events of pairs and cycles belong, if it is another one.
+    lowered: Option<&'a Lowered<'a>>,
+    patience: Patience,
+    stop: &'a AtomicBool,
+    next: AtomicUsize,
+    count: AtomicUsize,
+    proved: Mutex<Proved>,
+}
+
+/// What was accepted.
+#[derive(Default)]
+struct Proved {
+    seconds: HashSet<EventId>,
+    locations: HashSet<(u64, u64)>,
+}
+
+impl<'a, 'i, 't> Asking<'a, 'i, 't> {
+    /// Questions about pairs and cycles; searches end when `stop` becomes true.
+    pub fn new(
+        context: &'a Context<'a>,
+        level: Level,
+        pairs: &'a Pairs<'i, 't>,
+        cycles: Option<&'a Cycles<'i, 't>>,
+        stop: &'a AtomicBool,
+    ) -> Asking<'a, 'i, 't> {
+        Asking {
+            context,
+            level,
+            pairs,
+            cycles,
+            lowered: None,
+            patience: Patience::Endless,
+            stop,
+            next: AtomicUsize::new(0),
+            count: AtomicUsize::new(0),
+            proved: Mutex::default(),
+        }
+    }
+
+    /// Pairs and cycles are those of a lowered trace.
+    pub fn lowered(self, lowered: &'a Lowered<'a>) -> Asking<'a, 'i, 't> {
+        Asking { lowered: Some(lowered), ..self }
+    }
+
+    /// How much is asked about one pair of locations.
+    pub fn patience(self, patience: Patience) -> Asking<'a, 'i, 't> {
+        Asking { patience, ..self }
+    }
+
+    /// Asks all questions, each worker with an oracle of its own.
+    pub fn run<O: Oracle>(&self, oracle: impl Fn() -> O + Sync) {
+        let tasks = self.pairs.tasks.len() + self.cycles.map_or(0, Cycles::tasks);
+        self.context.phase("deciding", tasks);
+        let done = AtomicUsize::new(0);
+        let worker = || {
+            let mut oracle = oracle();
+            loop {
+                let number = self.next.fetch_add(1, Ordering::Relaxed);
+                if number >= tasks {
+                    break;
+                }
+                oracle.begin_task();
+                self.task(&mut oracle, number);
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        watched(self.context.host, self.stop, &done, || on_all_cores(self.context.settings.jobs, tasks, worker));
+    }
+
+    /// What was found, after a preparation that took so long.
+    pub fn found(&self, first_pass: Duration) -> Found<'static> {
+        let proved = self.proved.lock().expect("no worker panics");
+        Found {
+            warnings: proved.seconds.len() as u64,
+            location_pairs: Some(proved.locations.len() as u64),
+            ..Found::nothing(self.context, first_pass)
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.count.load(Ordering::Relaxed) >= self.context.settings.max_races
+    }
+
+    /// The event of the trace that was given; nothing for what code that was not observed may do.
+    fn original(&self, event: EventId) -> Option<EventId> {
+        self.lowered.map_or(Some(event), |lowered| lowered.original(event))
+    }
+
+    fn task(&self, oracle: &mut impl Oracle, number: usize) {
+        let reason = if self.stop.load(Ordering::Relaxed) { NOT_ASKED } else { TOO_MANY };
+        let leave = |what, count| self.context.host.leave(what, reason, count);
+        match number.checked_sub(self.pairs.tasks.len()) {
+            None if self.is_over() => {
+                let task = &self.pairs.tasks[number];
+                let known = |key| !self.context.settings.all_pairs && self.context.known.contains(&key);
+                if !task.key().is_some_and(known) {
+                    leave(Subject::LocationPair, 1);
+                }
+            }
+            None => self.pair(oracle, number),
+            Some(number) => {
+                let Some(cycles) = self.cycles else { return };
+                match self.is_over() {
+                    true => leave(Subject::Acquire, cycles.size(number)),
+                    false => self.cycle(oracle, cycles, number),
+                }
+            }
+        }
+    }
+
+    /// Asks about the pairs of a task until one is proved.
+    fn pair(&self, oracle: &mut impl Oracle, number: usize) {
+        let Context { host, settings, known, .. } = *self.context;
+        let task = &self.pairs.tasks[number];
+        let every = settings.all_pairs || task.is_about_events();
+        let mut first_open: Option<(EventId, EventId, String)> = None;
+        let mut refuted = 0;
+        for asked in self.pairs.of_task(task) {
+            // What code that was not observed may do is no finding.
+            let (Some(first), Some(second)) = (self.original(asked.0), self.original(asked.1)) else { continue };
+            // A window is one of the trace as it was given.
+            if settings.window.is_some_and(|window| first.index() / window != second.index() / window) {
+                continue;
+            }
+            let mut open = |reason: String| {
+                first_open.get_or_insert((first, second, reason));
+            };
+            if !every && matches!(self.patience, Patience::Refuted(most) if refuted >= most) {
+                open(format!("{refuted} pairs of events before it were refuted"));
+                break;
+            }
+            if self.is_over() {
+                open(NOT_ASKED.to_owned());
+                break;
+            }
+            if known.contains(&self.context.key(first, second)) {
+                match every {
+                    true => continue,
+                    false => return,
+                }
+            }
+            if let Some((base, end)) = self.pairs.window_of(asked.0) {
+                oracle.set_window(base, end);
+            }
+            let (answer, stage) = oracle.ask(&[asked.0, asked.1]);
+            match answer {
+                Answer::Possible(schedule) => {
+                    let schedule = self.lowered.map_or(schedule.clone(), |lowered| lowered.schedule(schedule));
+                    let diverging = oracle.diverging().to_vec();
+                    match host.race(RaceClaim { first, second, schedule, level: self.level, diverging }) {
+                        Ok(()) => {
+                            self.note(first, second);
+                            if !every {
+                                return;
+                            }
+                        }
+                        Err(why) => open(why),
+                    }
+                }
+                Answer::Impossible => refuted += (stage >= Stage::Local) as usize,
+                Answer::Unknown(why) => {
+                    open(self.undecided(&why));
+                    if !every && why == Undecided::TooHard {
+                        break;
+                    }
+                }
+            }
+        }
+        if let Some((first, second, reason)) = first_open {
+            host.undecided(first, second, &reason);
+        }
+    }
+
+    fn note(&self, first: EventId, second: EventId) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        let mut proved = self.proved.lock().expect("no worker panics");
+        proved.seconds.insert(second);
+        proved.locations.insert(crate::engine::key(self.context.trace, first, second, false));
+    }
+
+    /// Why a question has no answer.
+    fn undecided(&self, why: &Undecided) -> String {
+        match why {
+            Undecided::Stopped if self.stop.load(Ordering::Relaxed) => NOT_DECIDED.to_owned(),
+            Undecided::Stopped => OUT_OF_PATIENCE.to_owned(),
+            Undecided::TooHard => TOO_HARD.to_owned(),
+            why => format!("not decided: {why:?}"),
+        }
+    }
+
+    /// Asks about cycles of acquires, except those whose locks or locations are those of a deadlock that was proved
+    /// already.
+    fn cycle(&self, oracle: &mut impl Oracle, cycles: &Cycles, number: usize) {
+        let host = self.context.host;
+        let most_steps = if self.context.exhaustive { usize::MAX } else { MOST_STEPS };
+        let cut_short = cycles.visit(number, most_steps, &|| self.is_over(), &mut |pending| {
+            if self.is_over() {
+                return false;
+            }
+            if let Some((base, end)) = self.pairs.window_of(pending[0]) {
+                if pending.iter().any(|&event| event < base || event >= end) {
+                    return true;
+                }
+                oracle.set_window(base, end);
+            }
+            // Acquires are never added when a trace is lowered.
+            let originals: Vec<EventId> = pending.iter().filter_map(|&event| self.original(event)).collect();
+            if !self.context.settings.all_pairs && host.knows_deadlock(&originals) {
+                return true;
+            }
+            let open = match oracle.ask(pending).0 {
+                Answer::Possible(schedule) => {
+                    let schedule = self.lowered.map_or(schedule.clone(), |lowered| lowered.schedule(schedule));
+                    host.deadlock(DeadlockClaim { pending: originals, schedule, level: self.level }).err()
+                }
+                Answer::Impossible => None,
+                Answer::Unknown(why) => Some(self.undecided(&why)),
+            };
+            if let Some(reason) = open {
+                host.leave(Subject::Cycle, &reason, 1);
+            }
+            true
+        });
+        if cut_short > 0 {
+            let reason = if self.is_over() { NOT_ASKED } else { "in too many cycles" };
+            host.leave(Subject::Acquire, reason, cut_short);
+        }
+    }
+}
