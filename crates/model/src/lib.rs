@@ -5,6 +5,7 @@
 //! reordering is and what its reads must see; `docs/model.md` states it all in prose. This crate does no input or
 //! output: reading and writing belong to `snag-formats`, judging schedules to `snag-checker`.
 
+mod action;
 mod bits;
 pub mod cells;
 pub mod events;
@@ -27,6 +28,7 @@ mod trace;
 pub mod trees;
 pub mod validate;
 
+pub use action::{Action, Else, Mode};
 pub use cells::Cells;
 pub use events::Events;
 pub use ids::*;

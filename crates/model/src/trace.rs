@@ -1,3 +1,4 @@
+use crate::action::Action;
 use crate::events::{Event, Events};
 use crate::ids::*;
 use crate::op::Op;
@@ -26,6 +27,11 @@ impl Trace {
     /// One event.
     pub fn event(&self, id: EventId) -> Event {
         self.events.get(id.index())
+    }
+
+    /// What one event does.
+    pub fn action(&self, id: EventId) -> Action {
+        self.event(id).action()
     }
 
     /// The trace as if no method were missing: their begins and ends are marks. Every event keeps its number.

@@ -1,0 +1,367 @@
+//! What an event does, with every operand as what it is.
+//!
+//! The columns of [`Events`](crate::Events) hold two bare numbers an event, whose meaning depends on the operation. An
+//! [`Action`] is the same with types: [`Event::action`] reads it off, [`Event::of`] writes it down, and each is the
+//! inverse of the other. Loops that look at every event of a long trace may read the columns; everything else speaks of
+//! actions.
+
+use crate::events::Event;
+use crate::ids::*;
+use crate::op::{MemoryOrder, Op};
+
+/// An operation and its operands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Action {
+    /// A plain read, at level `symbolic` into a symbol.
+    Read {
+        variable: VarId,
+        value: Option<i64>,
+        into: Option<SymbolId>,
+    },
+    /// A plain write, at level `symbolic` of an expression.
+    Write {
+        variable: VarId,
+        value: Option<i64>,
+        of: Option<ExprId>,
+    },
+    AtomicRead {
+        variable: VarId,
+        order: MemoryOrder,
+        value: Option<i64>,
+    },
+    AtomicWrite {
+        variable: VarId,
+        order: MemoryOrder,
+        value: Option<i64>,
+    },
+    /// An atomic read-modify-write.
+    Rmw {
+        variable: VarId,
+        order: MemoryOrder,
+        read: Option<i64>,
+        written: Option<i64>,
+    },
+    /// Takes a lock. Who `gives_up` would not have waited for it.
+    Acquire {
+        lock: LockId,
+        mode: Mode,
+        gives_up: bool,
+    },
+    Release {
+        lock: LockId,
+        mode: Mode,
+    },
+    /// Starts a thread, which an STD trace may spell in another way.
+    Fork {
+        thread: ThreadId,
+        spelling: Option<TextId>,
+    },
+    Join {
+        thread: ThreadId,
+        spelling: Option<TextId>,
+    },
+    Begin,
+    End,
+    /// Releases the lock and begins to wait.
+    WaitBegin {
+        condition: CondId,
+        lock: LockId,
+    },
+    /// Stops waiting: because of a notify, or because the time is over or for no reason at all.
+    Wake {
+        condition: CondId,
+        by: Option<EventId>,
+    },
+    /// Has the lock again.
+    WaitEnd {
+        condition: CondId,
+        lock: LockId,
+    },
+    Notify {
+        condition: CondId,
+    },
+    NotifyAll {
+        condition: CondId,
+    },
+    SemPost {
+        semaphore: SemId,
+    },
+    SemWait {
+        semaphore: SemId,
+    },
+    BarrierEnter {
+        barrier: BarrierId,
+    },
+    BarrierLeave {
+        barrier: BarrierId,
+    },
+    Alloc {
+        variable: VarId,
+    },
+    Free {
+        variable: VarId,
+    },
+    /// A call of a method whose inside was not observed, and what it could reach.
+    MethodBegin {
+        method: MethodId,
+        reach: ReachId,
+    },
+    MethodEnd {
+        method: MethodId,
+    },
+    /// What an object leads to, as the recorder saw it.
+    Reach {
+        object: VarId,
+        leads_to: ReachId,
+    },
+    /// A branch: which way it went, where known, and what an STD trace has in brackets.
+    Branch {
+        condition: Option<ExprId>,
+        taken: Option<i64>,
+        text: Option<TextId>,
+    },
+    Let {
+        symbol: SymbolId,
+        is: ExprId,
+    },
+    /// A line without meaning for prediction.
+    Mark {
+        text: TextId,
+    },
+    /// What the thread would have done next had its last branch gone the other way.
+    Else(Else),
+}
+
+/// How a lock is held.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Mode {
+    /// By one thread alone.
+    Exclusive,
+    /// By any number of readers.
+    Shared,
+}
+
+/// What happens on the side of a branch that was not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Else {
+    Read {
+        variable: VarId,
+        into: Option<SymbolId>,
+    },
+    Write {
+        variable: VarId,
+        of: Option<ExprId>,
+    },
+    Let {
+        symbol: SymbolId,
+        is: ExprId,
+    },
+    /// A condition that must be true for the rest of this side to be known.
+    Branch {
+        condition: Option<ExprId>,
+        text: Option<TextId>,
+    },
+    Acquire {
+        lock: LockId,
+    },
+    Release {
+        lock: LockId,
+    },
+}
+
+impl Action {
+    /// The variable that it is about: of an access, a heap block, or what an object leads to.
+    pub fn variable(self) -> Option<VarId> {
+        match self {
+            Action::Read { variable, .. }
+            | Action::Write { variable, .. }
+            | Action::AtomicRead { variable, .. }
+            | Action::AtomicWrite { variable, .. }
+            | Action::Rmw { variable, .. }
+            | Action::Alloc { variable }
+            | Action::Free { variable }
+            | Action::Reach { object: variable, .. }
+            | Action::Else(Else::Read { variable, .. } | Else::Write { variable, .. }) => Some(variable),
+            _ => None,
+        }
+    }
+
+    /// The lock that a thread has after it and had not before, or held once less, and how.
+    pub fn acquired(self) -> Option<(LockId, Mode)> {
+        match self {
+            Action::Acquire { lock, mode, .. } => Some((lock, mode)),
+            Action::WaitEnd { lock, .. } => Some((lock, Mode::Exclusive)),
+            _ => None,
+        }
+    }
+
+    /// The lock that a thread gives back by it, and how it had it.
+    pub fn released(self) -> Option<(LockId, Mode)> {
+        match self {
+            Action::Release { lock, mode } => Some((lock, mode)),
+            Action::WaitBegin { lock, .. } => Some((lock, Mode::Exclusive)),
+            _ => None,
+        }
+    }
+}
+
+/// An operand that may be missing: 0, or 1 + its number.
+fn optional<T>(number: u32, id: fn(u32) -> T) -> Option<T> {
+    number.checked_sub(1).map(id)
+}
+
+impl Event {
+    /// What it does.
+    pub fn action(&self) -> Action {
+        let Event { op, target, aux, value, written, .. } = *self;
+        let (variable, order) = (VarId(target), self.memory_order());
+        let (exclusive, shared) = (Mode::Exclusive, Mode::Shared);
+        match op {
+            Op::Read => Action::Read { variable, value, into: optional(aux, SymbolId) },
+            Op::Write => Action::Write { variable, value, of: optional(aux, ExprId) },
+            Op::AtomicRead => Action::AtomicRead { variable, order, value },
+            Op::AtomicWrite => Action::AtomicWrite { variable, order, value },
+            Op::Rmw => Action::Rmw { variable, order, read: value, written },
+            Op::Acquire => Action::Acquire { lock: LockId(target), mode: exclusive, gives_up: aux != 0 },
+            Op::Release => Action::Release { lock: LockId(target), mode: exclusive },
+            Op::ReadAcquire => Action::Acquire { lock: LockId(target), mode: shared, gives_up: aux != 0 },
+            Op::ReadRelease => Action::Release { lock: LockId(target), mode: shared },
+            Op::Fork => Action::Fork { thread: ThreadId(target), spelling: optional(aux, TextId) },
+            Op::Join => Action::Join { thread: ThreadId(target), spelling: optional(aux, TextId) },
+            Op::Begin => Action::Begin,
+            Op::End => Action::End,
+            Op::WaitBegin => Action::WaitBegin { condition: CondId(target), lock: LockId(aux) },
+            Op::Wake => Action::Wake { condition: CondId(target), by: optional(aux, EventId) },
+            Op::WaitEnd => Action::WaitEnd { condition: CondId(target), lock: LockId(aux) },
+            Op::Notify => Action::Notify { condition: CondId(target) },
+            Op::NotifyAll => Action::NotifyAll { condition: CondId(target) },
+            Op::SemPost => Action::SemPost { semaphore: SemId(target) },
+            Op::SemWait => Action::SemWait { semaphore: SemId(target) },
+            Op::BarrierEnter => Action::BarrierEnter { barrier: BarrierId(target) },
+            Op::BarrierLeave => Action::BarrierLeave { barrier: BarrierId(target) },
+            Op::Alloc => Action::Alloc { variable },
+            Op::Free => Action::Free { variable },
+            Op::MethodBegin => Action::MethodBegin { method: MethodId(target), reach: ReachId(aux) },
+            Op::MethodEnd => Action::MethodEnd { method: MethodId(target) },
+            Op::Reach => Action::Reach { object: variable, leads_to: ReachId(aux) },
+            Op::Branch => {
+                Action::Branch { condition: optional(aux, ExprId), taken: value, text: optional(target, TextId) }
+            }
+            Op::Let => Action::Let { symbol: SymbolId(target), is: ExprId(aux) },
+            Op::Mark => Action::Mark { text: TextId(target) },
+            Op::OtherRead => Action::Else(Else::Read { variable, into: optional(aux, SymbolId) }),
+            Op::OtherWrite => Action::Else(Else::Write { variable, of: optional(aux, ExprId) }),
+            Op::OtherLet => Action::Else(Else::Let { symbol: SymbolId(target), is: ExprId(aux) }),
+            Op::OtherBranch => {
+                Action::Else(Else::Branch { condition: optional(aux, ExprId), text: optional(target, TextId) })
+            }
+            Op::OtherAcquire => Action::Else(Else::Acquire { lock: LockId(target) }),
+            Op::OtherRelease => Action::Else(Else::Release { lock: LockId(target) }),
+        }
+    }
+
+    /// A thread's event that does this, without a location.
+    pub fn of(thread: ThreadId, action: Action) -> Event {
+        let number = |id: Option<u32>| id.map_or(0, |id| id + 1);
+        let plain = |op: Op, target: u32| Event::new(thread, op, target);
+        let with = |op: Op, target: u32, aux: u32| Event { aux, ..plain(op, target) };
+        let valued = |op: Op, target: u32, aux: u32, value: Option<i64>| Event { value, ..with(op, target, aux) };
+        match action {
+            Action::Read { variable, value, into } => valued(Op::Read, variable.0, number(into.map(|id| id.0)), value),
+            Action::Write { variable, value, of } => valued(Op::Write, variable.0, number(of.map(|id| id.0)), value),
+            Action::AtomicRead { variable, order, value } => valued(Op::AtomicRead, variable.0, order as u32, value),
+            Action::AtomicWrite { variable, order, value } => valued(Op::AtomicWrite, variable.0, order as u32, value),
+            Action::Rmw { variable, order, read, written } => {
+                Event { written, ..valued(Op::Rmw, variable.0, order as u32, read) }
+            }
+            Action::Acquire { lock, mode: Mode::Exclusive, gives_up } => with(Op::Acquire, lock.0, gives_up as u32),
+            Action::Acquire { lock, mode: Mode::Shared, gives_up } => with(Op::ReadAcquire, lock.0, gives_up as u32),
+            Action::Release { lock, mode: Mode::Exclusive } => plain(Op::Release, lock.0),
+            Action::Release { lock, mode: Mode::Shared } => plain(Op::ReadRelease, lock.0),
+            Action::Fork { thread, spelling } => with(Op::Fork, thread.0, number(spelling.map(|id| id.0))),
+            Action::Join { thread, spelling } => with(Op::Join, thread.0, number(spelling.map(|id| id.0))),
+            Action::Begin => plain(Op::Begin, 0),
+            Action::End => plain(Op::End, 0),
+            Action::WaitBegin { condition, lock } => with(Op::WaitBegin, condition.0, lock.0),
+            Action::Wake { condition, by } => with(Op::Wake, condition.0, number(by.map(|id| id.0))),
+            Action::WaitEnd { condition, lock } => with(Op::WaitEnd, condition.0, lock.0),
+            Action::Notify { condition } => plain(Op::Notify, condition.0),
+            Action::NotifyAll { condition } => plain(Op::NotifyAll, condition.0),
+            Action::SemPost { semaphore } => plain(Op::SemPost, semaphore.0),
+            Action::SemWait { semaphore } => plain(Op::SemWait, semaphore.0),
+            Action::BarrierEnter { barrier } => plain(Op::BarrierEnter, barrier.0),
+            Action::BarrierLeave { barrier } => plain(Op::BarrierLeave, barrier.0),
+            Action::Alloc { variable } => plain(Op::Alloc, variable.0),
+            Action::Free { variable } => plain(Op::Free, variable.0),
+            Action::MethodBegin { method, reach } => with(Op::MethodBegin, method.0, reach.0),
+            Action::MethodEnd { method } => plain(Op::MethodEnd, method.0),
+            Action::Reach { object, leads_to } => with(Op::Reach, object.0, leads_to.0),
+            Action::Branch { condition, taken, text } => {
+                let (text, condition) = (number(text.map(|id| id.0)), number(condition.map(|id| id.0)));
+                valued(Op::Branch, text, condition, taken)
+            }
+            Action::Let { symbol, is } => with(Op::Let, symbol.0, is.0),
+            Action::Mark { text } => plain(Op::Mark, text.0),
+            Action::Else(Else::Read { variable, into }) => with(Op::OtherRead, variable.0, number(into.map(|id| id.0))),
+            Action::Else(Else::Write { variable, of }) => with(Op::OtherWrite, variable.0, number(of.map(|id| id.0))),
+            Action::Else(Else::Let { symbol, is }) => with(Op::OtherLet, symbol.0, is.0),
+            Action::Else(Else::Branch { condition, text }) => {
+                with(Op::OtherBranch, number(text.map(|id| id.0)), number(condition.map(|id| id.0)))
+            }
+            Action::Else(Else::Acquire { lock }) => plain(Op::OtherAcquire, lock.0),
+            Action::Else(Else::Release { lock }) => plain(Op::OtherRelease, lock.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Events with every operation, and operands that are there and that are not.
+    fn events() -> Vec<Event> {
+        let mut events = Vec::new();
+        for op in Op::ALL {
+            for (target, aux) in [(1, 0), (2, 1), (3, 4)] {
+                let aux = match op {
+                    Op::Acquire | Op::ReadAcquire => aux.min(1),
+                    Op::Release | Op::ReadRelease | Op::OtherAcquire | Op::OtherRelease | Op::Mark => 0,
+                    Op::Notify | Op::NotifyAll | Op::SemPost | Op::SemWait | Op::BarrierEnter | Op::BarrierLeave => 0,
+                    Op::Alloc | Op::Free | Op::MethodEnd | Op::Begin | Op::End => 0,
+                    _ => aux,
+                };
+                let target = if matches!(op, Op::Begin | Op::End) { 0 } else { target };
+                let value = op.takes_value().then_some(7);
+                let written = (op == Op::Rmw).then_some(8);
+                events.push(Event { aux, value, written, ..Event::new(ThreadId(5), op, target) });
+            }
+        }
+        events
+    }
+
+    #[test]
+    fn an_event_is_its_action_and_back() {
+        for event in events() {
+            assert_eq!(Event::of(event.thread, event.action()), event);
+        }
+    }
+
+    #[test]
+    fn an_action_knows_its_variable_if_the_operation_has_one() {
+        for event in events() {
+            assert_eq!(event.action().variable().is_some(), event.op.has_variable(), "{event:?}");
+        }
+    }
+
+    #[test]
+    fn locks_are_taken_and_given_back_also_around_a_wait() {
+        let act = |op, target, aux| Event { aux, ..Event::new(ThreadId(0), op, target) }.action();
+        assert_eq!(act(Op::Acquire, 3, 0).acquired(), Some((LockId(3), Mode::Exclusive)));
+        assert_eq!(act(Op::WaitEnd, 1, 4).acquired(), Some((LockId(4), Mode::Exclusive)));
+        assert_eq!(act(Op::WaitBegin, 1, 4).released(), Some((LockId(4), Mode::Exclusive)));
+        assert_eq!(act(Op::ReadRelease, 2, 0).released(), Some((LockId(2), Mode::Shared)));
+        assert_eq!(act(Op::Notify, 2, 0).acquired(), None);
+    }
+}
