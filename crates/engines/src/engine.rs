@@ -5,7 +5,7 @@
 //! engine is a folder with an implementation of [`Engine`], and a line in [`ENGINES`](crate::ENGINES); the command line,
 //! its help, `compare` and the reports take everything else from its [`About`].
 
-use crate::happens_before::LocationPair;
+pub use crate::happens_before::LocationPair;
 use crate::maximal::Backend;
 use snag_model::{Cells, EventId, Level, Op, Schedule, Space, Trace};
 use std::collections::HashSet;
@@ -252,6 +252,9 @@ pub trait Host: Sync {
     fn phase(&self, name: &str, total: u64);
     /// So much of the phase is done.
     fn advance(&self, done: u64);
+    /// Called now and then while workers work, with how much they have done: whether they are to stop. They may take
+    /// `grace` longer; who takes more does not look at the time.
+    fn glance(&self, done: u64, grace: Duration) -> bool;
     /// Nothing more is to be looked for.
     fn is_up(&self) -> bool;
     /// Nothing more is to be proved, either.

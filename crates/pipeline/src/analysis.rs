@@ -1,205 +1,16 @@
+//! What was found in a trace.
+
 use crate::memory::peak_memory;
-use snag_engines::maximal::Backend;
-use snag_model::{EventId, LockId};
-use snag_model::{Level, Schedule};
-use std::time::Duration;
-
-/// The engines that exist. Adding one is a line here and a line in [`Engine::ALL`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Engine {
-    /// Whatever finds most: SHB, and the maximal engine for what that leaves open.
-    Auto,
-    /// Happens-before, with epochs.
-    Hb,
-    /// Happens-before, with full vector clocks (DJIT+).
-    HbVc,
-    /// Happens-before that orders every race it has seen.
-    Fhb,
-    /// Schedulable happens-before, with epochs.
-    Shb,
-    /// Schedulable happens-before, with full vector clocks.
-    ShbVc,
-    /// Weak-causally-precedes.
-    Wcp,
-    /// Causally-precedes.
-    Cp,
-    /// Eraser's locksets.
-    Lockset,
-    /// Time-stamped lock histories, strategy I: misses nothing under data abstraction.
-    Tlh1,
-    /// Time-stamped lock histories, strategy II: claims nothing false under data abstraction.
-    Tlh2,
-    /// Maximal causality: all that the trace can prove.
-    Mc,
-    /// Simple barriers: the same with all missing methods in the order in which they were observed.
-    Sb,
-    /// The same with missing methods in order where they could reach something in common.
-    Rdit,
-    /// The same, and all that its expressions can prove: reads may take other values.
-    Recipe,
-}
-
-impl Engine {
-    /// Every engine.
-    pub const ALL: [Engine; 15] = [
-        Engine::Auto,
-        Engine::Hb,
-        Engine::HbVc,
-        Engine::Fhb,
-        Engine::Shb,
-        Engine::ShbVc,
-        Engine::Wcp,
-        Engine::Cp,
-        Engine::Lockset,
-        Engine::Tlh1,
-        Engine::Tlh2,
-        Engine::Mc,
-        Engine::Sb,
-        Engine::Rdit,
-        Engine::Recipe,
-    ];
-
-    /// Its name on the command line and in machine output.
-    pub fn name(self) -> &'static str {
-        match self {
-            Engine::Auto => "auto",
-            Engine::Hb => "hb",
-            Engine::HbVc => "hb-vc",
-            Engine::Fhb => "fhb",
-            Engine::Shb => "shb",
-            Engine::ShbVc => "shb-vc",
-            Engine::Wcp => "wcp",
-            Engine::Cp => "cp",
-            Engine::Lockset => "lockset",
-            Engine::Tlh1 => "tlh1",
-            Engine::Tlh2 => "tlh2",
-            Engine::Mc => "mc",
-            Engine::Sb => "sb",
-            Engine::Rdit => "rdit",
-            Engine::Recipe => "recipe",
-        }
-    }
-
-    /// The engine of that name.
-    pub fn by_name(name: &str) -> Option<Engine> {
-        Engine::ALL.into_iter().find(|engine| engine.name() == name)
-    }
-
-    /// Whether it is about missing methods, so that it makes no sense to have it ignore them.
-    pub fn is_about_missing(self) -> bool {
-        matches!(self, Engine::Sb | Engine::Rdit)
-    }
-
-    /// Whose reports it leaves, in this order.
-    fn parts(&self) -> &[Engine] {
-        match self {
-            Engine::Auto => &[Engine::Shb, Engine::Mc, Engine::Recipe],
-            engine => std::slice::from_ref(engine),
-        }
-    }
-
-    /// Whether it takes one quick look at each event, and prepares nothing for it.
-    pub(crate) fn is_quick(self) -> bool {
-        matches!(self, Engine::Hb | Engine::HbVc | Engine::Fhb | Engine::Shb | Engine::ShbVc | Engine::Lockset)
-    }
-
-    /// The highest level at which this engine proves races.
-    pub fn level(self) -> Level {
-        Level::Writer
-    }
-}
-
-/// Shorter traces are looked at sooner than they are condensed.
-const CONDENSE_FROM: usize = 200_000;
-
-/// What to look for and how long.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Engines to run, in order.
-    pub engines: Vec<Engine>,
-    /// Level at which witnesses are checked; `None`: the engine's highest.
-    pub level: Option<Level>,
-    /// Keep what could not be proved.
-    pub candidates: bool,
-    /// Look for pairs inside windows of so many events; `None`: the whole trace.
-    pub window: Option<usize>,
-    /// Stop looking for more after this long.
-    pub budget: Option<Duration>,
-    /// Bytes that the process may take; `None`: what the system lets it have. An engine that would take more leaves its own
-    /// answer open.
-    pub memory: Option<u64>,
-    /// One finding per pair of events instead of per pair of locations.
-    pub all_pairs: bool,
-    /// CP and WCP: look at all unordered pairs, instead of treating every race as ordered once it is found.
-    pub all: bool,
-    /// CP and WCP: leave out what does not matter before anything else.
-    pub reduce: bool,
-    /// Lock histories: count the calls of searches for all questions, and of searches that remember nothing.
-    pub anew: bool,
-    /// At most so many races of each engine are proved; the others are counted.
-    pub max_races: usize,
-    /// Who answers the questions of the maximal engine.
-    pub solver: Backend,
-    /// Threads to use for proofs.
-    pub jobs: usize,
-    /// Engines that are not about missing methods take the trace as if none were missing: what they then report, and
-    /// what the checker then accepts, may be impossible.
-    pub ignore_missing: bool,
-    /// Prove what was found; without, only the engines' own counts are produced.
-    pub prove: bool,
-    /// A trace of at least so many events is looked at without accesses to private memory, if these are most of it.
-    pub condense_from: usize,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            engines: vec![Engine::Auto],
-            level: None,
-            candidates: false,
-            window: None,
-            budget: None,
-            memory: None,
-            all_pairs: false,
-            all: false,
-            reduce: true,
-            anew: false,
-            max_races: 10_000,
-            solver: Backend::Own,
-            jobs: 1,
-            ignore_missing: false,
-            prove: true,
-            condense_from: CONDENSE_FROM,
-        }
-    }
-}
-
-/// Told how far the work is; asked whether to stop.
-pub trait Progress: Sync {
-    /// A phase begins; `total` in its own units.
-    fn phase(&self, name: &str, total: u64);
-    /// So much of the phase is done.
-    fn advance(&self, done: u64);
-    /// Whether the user wants to stop; what was found until then is kept.
-    fn cancelled(&self) -> bool;
-}
-
-/// Nobody is watching.
-pub struct Quiet;
-
-impl Progress for Quiet {
-    fn phase(&self, _: &str, _: u64) {}
-    fn advance(&self, _: u64) {}
-    fn cancelled(&self) -> bool {
-        false
-    }
-}
+use crate::options::Choice;
+use crate::plan::place_in_report;
+use snag_engines::{EngineRef, Reduction, Searches, Subject};
+use snag_model::{EventId, Level, LockId, Schedule};
 
 /// A race with its proof.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Race {
     /// Who found it.
-    pub engine: Engine,
+    pub engine: EngineRef,
     /// At which level the witness was checked.
     pub level: Level,
     /// The earlier of the two events in the trace.
@@ -224,7 +35,7 @@ pub struct Race {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Deadlock {
     /// Who found it.
-    pub engine: Engine,
+    pub engine: EngineRef,
     /// At which level the witness was checked.
     pub level: Level,
     /// The acquires that wait for each other.
@@ -237,7 +48,7 @@ pub struct Deadlock {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
     /// Who believes in it.
-    pub engine: Engine,
+    pub engine: EngineRef,
     /// The earlier of the two events in the trace.
     pub first: EventId,
     /// The later one.
@@ -256,9 +67,9 @@ pub struct Candidate {
 #[derive(Clone, Debug, PartialEq)]
 pub struct EngineReport {
     /// Which one.
-    pub engine: Engine,
+    pub engine: EngineRef,
     /// It looked only for what this engine had not proved before it.
-    pub beyond: Option<Engine>,
+    pub beyond: Option<EngineRef>,
     /// Time for the engine's own passes and the proofs.
     pub seconds: f64,
     /// Events per second of the engine's own first pass.
@@ -279,7 +90,7 @@ pub struct EngineReport {
 
 impl EngineReport {
     /// Of an engine that was not done, or not begun.
-    pub(crate) fn unfinished(engine: Engine, beyond: Option<Engine>) -> EngineReport {
+    pub(crate) fn unfinished(engine: EngineRef, beyond: Option<EngineRef>) -> EngineReport {
         EngineReport {
             engine,
             beyond,
@@ -295,101 +106,17 @@ impl EngineReport {
     }
 }
 
-/// What the searches of lock histories did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Searches {
-    /// Pairs that happens-before and locksets left, and that were asked about.
-    pub queries: u64,
-    /// Of these, those that can be reached.
-    pub reachable: u64,
-    /// Recursive calls.
-    pub calls: u64,
-    /// Calls that searches without pruning would make.
-    pub potential: u64,
-    /// How often both branches were taken.
-    pub both: u64,
-    /// How often lock consistency left one out.
-    pub lcc: u64,
-    /// How often redundancy left one out.
-    pub rc: u64,
-    /// Calls without incrementality, where that was counted.
-    pub anew: Option<u64>,
-}
-
-impl Searches {
-    pub(crate) fn of(done: snag_engines::lock_history::Statistics, anew: Option<u64>) -> Searches {
-        Searches {
-            queries: done.queries,
-            reachable: done.reachable,
-            calls: done.calls,
-            potential: done.potential,
-            both: done.both,
-            lcc: done.lcc,
-            rc: done.rc,
-            anew,
-        }
-    }
-}
-
 /// What an engine has left open, and why.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Left {
     /// Which engine.
-    pub engine: Engine,
+    pub engine: EngineRef,
     /// What is counted.
     pub what: Subject,
     /// In a few words.
     pub reason: String,
     /// How many.
     pub count: u64,
-}
-
-/// What a question is about.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Subject {
-    /// Events that were not looked at.
-    Event,
-    /// Bytes of the file that were not read.
-    Byte,
-    /// Two locations that may race.
-    LocationPair,
-    /// Acquires that may wait for each other.
-    Cycle,
-    /// An acquire that may be part of cycles, not all of which were looked at.
-    Acquire,
-}
-
-impl Subject {
-    /// One of them, in words.
-    pub fn noun(self) -> &'static str {
-        match self {
-            Subject::Event => "event",
-            Subject::Byte => "byte",
-            Subject::LocationPair => "pair of locations",
-            Subject::Cycle => "cycle of locks",
-            Subject::Acquire => "nested acquire",
-        }
-    }
-
-    /// Several of them.
-    pub fn nouns(self) -> &'static str {
-        match self {
-            Subject::Event => "events",
-            Subject::Byte => "bytes",
-            Subject::LocationPair => "pairs of locations",
-            Subject::Cycle => "cycles of locks",
-            Subject::Acquire => "nested acquires",
-        }
-    }
-}
-
-/// How CP and WCP went about a trace.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Reduction {
-    /// Events that were left of the trace.
-    pub events: u64,
-    /// How often the fixpoint of CP was swept.
-    pub sweeps: Option<u32>,
 }
 
 /// What is said of a witness for which there was no time.
@@ -410,12 +137,12 @@ pub struct Analysis {
     pub left: Vec<Left>,
     /// Engines for which the trace had no missing methods, although it has: neither they nor the checker of their
     /// witnesses knew of the order that these force.
-    pub ignoring_missing: Vec<Engine>,
+    pub ignoring_missing: Vec<EngineRef>,
 }
 
 impl Analysis {
     /// Notes that an engine has left something open.
-    pub(crate) fn leave(&mut self, engine: Engine, what: Subject, reason: &str, count: usize) {
+    pub(crate) fn leave(&mut self, engine: EngineRef, what: Subject, reason: &str, count: usize) {
         if count == 0 {
             return;
         }
@@ -427,14 +154,19 @@ impl Analysis {
         }
     }
 
+    /// Notes that an engine was not done.
+    pub(crate) fn unfinished(&mut self, engine: EngineRef, beyond: Option<EngineRef>) {
+        self.engines.push(EngineReport::unfinished(engine, beyond));
+    }
+
     /// Notes that an engine did not run at all, on a trace of so many events, and why.
-    pub fn did_not_run(&mut self, engine: Engine, beyond: Option<Engine>, events: usize, reason: &str) {
+    pub fn did_not_run(&mut self, engine: EngineRef, beyond: Option<EngineRef>, events: usize, reason: &str) {
         self.leave(engine, Subject::Event, reason, events);
         self.engines.push(EngineReport::unfinished(engine, beyond));
     }
 
     /// Whether what an engine found was found, and checked, as if no method were missing.
-    pub fn ignores_missing(&self, engine: Engine) -> bool {
+    pub fn ignores_missing(&self, engine: EngineRef) -> bool {
         self.ignoring_missing.contains(&engine)
     }
 
@@ -459,7 +191,7 @@ impl Analysis {
 
     /// Notes that candidates were left open, if nobody has: those that nobody had the time for are counted when that is seen.
     pub(crate) fn count_candidates(&mut self, candidates: &[Candidate]) {
-        let counted: Vec<(Engine, String)> = self
+        let counted: Vec<(EngineRef, String)> = self
             .left
             .iter()
             .filter(|left| left.what == Subject::LocationPair)
@@ -494,9 +226,8 @@ impl Analysis {
     }
 
     /// Engines in the order in which they were asked for, whatever the order in which they ran.
-    pub(crate) fn put_in_order(&mut self, asked: &[Engine]) {
-        let order: Vec<Engine> = asked.iter().flat_map(|engine| engine.parts().iter().copied()).collect();
-        let place = |engine: Engine| order.iter().position(|&other| other == engine).unwrap_or(order.len());
+    pub(crate) fn put_in_order(&mut self, asked: &[Choice]) {
+        let place = place_in_report(asked);
         self.engines.sort_by_key(|report| place(report.engine));
         self.races.sort_by_key(|race| place(race.engine));
         self.deadlocks.sort_by_key(|deadlock| place(deadlock.engine));
@@ -507,11 +238,12 @@ impl Analysis {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use snag_engines::SHB;
 
     #[test]
     fn candidates_that_are_not_proved_in_time_are_counted_once() {
         let candidate = |reason: &str| Candidate {
-            engine: Engine::Shb,
+            engine: SHB,
             first: EventId(0),
             second: EventId(1),
             locks_first: Vec::new(),
@@ -520,10 +252,10 @@ mod tests {
             reason: reason.to_owned(),
         };
         let mut analysis = Analysis::default();
-        analysis.engines.push(EngineReport { complete: true, ..EngineReport::unfinished(Engine::Shb, None) });
+        analysis.engines.push(EngineReport { complete: true, ..EngineReport::unfinished(SHB, None) });
         analysis.candidates = vec![candidate("refused"), candidate("refused"), candidate(NOT_CHECKED)];
         // What there was no time for was counted when that was seen.
-        analysis.leave(Engine::Shb, Subject::LocationPair, NOT_CHECKED, 1);
+        analysis.leave(SHB, Subject::LocationPair, NOT_CHECKED, 1);
         let counted = analysis.none_proved();
         let left: Vec<(&str, u64)> = counted.left.iter().map(|left| (left.reason.as_str(), left.count)).collect();
         assert_eq!(left, [(NOT_CHECKED, 1), ("refused", 2)]);

@@ -4,31 +4,29 @@
 //! prints and no engine is trusted: what leaves this crate as a [`Race`] has a
 //! witness that the checker accepted.
 
-mod analyse;
 mod analysis;
-mod causal;
 pub mod condense;
 mod control_groups;
+mod filing;
 mod held;
-mod history;
-mod maximal;
 mod memory;
 pub mod online;
-mod recipe;
-mod settle;
+mod options;
+mod plan;
+mod progress;
+mod prove;
+mod run;
 mod so_far;
 mod time;
-mod watch;
 
-pub use analyse::{analyse, analyse_into};
-pub use analysis::{
-    Analysis, Candidate, Deadlock, Engine, EngineReport, Left, Options, Progress, Quiet, Race, Reduction, Searches,
-    Subject,
-};
+pub use analysis::{Analysis, Candidate, Deadlock, EngineReport, Left, Race};
 pub use condense::{Again, analyse_condensed_into, can_condense};
 pub use held::held_locks;
 pub use memory::{free_memory, peak_memory};
-pub use recipe::is_symbolic;
+pub use options::{Choice, Options};
+pub use progress::{Progress, Quiet};
+pub use run::{analyse, analyse_into};
 pub use snag_engines::maximal::Backend;
+pub use snag_engines::{ENGINES, EngineRef, Reduction, Searches, Settings, Subject, is_symbolic};
 pub use so_far::SoFar;
 pub use time::wait_for;

@@ -4,9 +4,8 @@
 //! other engines have found. So nobody lets it come to that: an engine that would need more than there is does not begin,
 //! and one that comes near the limit on its way is told to stop as if the user had asked for it.
 
-use crate::analysis::{Engine, Progress};
 use crate::control_groups;
-use snag_model::{Cells, Trace};
+use crate::progress::Progress;
 use std::fs::read_to_string;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -163,27 +162,10 @@ pub(crate) fn for_want_of_memory(reason: &str) -> String {
     }
 }
 
-/// Bytes that an engine needs at the least before it has found anything.
-pub(crate) fn least_need(engine: Engine, trace: &Trace, cells: &Cells) -> u64 {
-    let [events, cells, threads] = [trace.len(), cells.count(), trace.tables.thread_count()].map(|count| count as u64);
-    // What it keeps for each of them, as tables that are made at once.
-    let [event, cell, thread] = match engine {
-        Engine::Hb | Engine::Shb => [0, 33, 32],
-        Engine::Fhb => [0, 57, 32],
-        Engine::HbVc | Engine::ShbVc => [0, 21, 32],
-        Engine::Lockset => [0, 32, 24],
-        Engine::Wcp | Engine::Cp => [4, 40, 64],
-        Engine::Tlh1 | Engine::Tlh2 => [0, 64, 128],
-        // Where each event stands, who wrote what it saw, its sections, its rows in three clocks and the checker's facts.
-        Engine::Auto | Engine::Mc | Engine::Sb | Engine::Rdit | Engine::Recipe => [60, 48, 160],
-    };
-    event * events + cell * cells + thread * threads
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::Quiet;
+    use crate::progress::Quiet;
 
     #[test]
     fn a_limit_is_read_from_what_the_system_says() {

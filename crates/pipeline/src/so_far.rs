@@ -1,7 +1,8 @@
 //! What was found so far, for whoever cannot wait for the rest.
 
-use crate::analysis::{Analysis, Engine, Options};
-use crate::recipe::goes_beyond_maximal;
+use crate::analysis::Analysis;
+use crate::options::{Choice, Options};
+use crate::plan::in_order;
 use snag_model::Trace;
 use std::sync::{Mutex, MutexGuard};
 
@@ -34,7 +35,7 @@ impl SoFar {
     }
 
     /// All of it, engines in the order in which they were asked for.
-    pub fn take(&self, asked: &[Engine]) -> Analysis {
+    pub fn take(&self, asked: &[Choice]) -> Analysis {
         let mut analysis = std::mem::take(&mut *self.lock()).analysis;
         analysis.put_in_order(asked);
         analysis
@@ -47,20 +48,9 @@ impl SoFar {
         if let Some(early) = early {
             analysis.add(early);
         }
-        for &engine in &options.engines {
-            let reported = |engine: Engine| analysis.engines.iter().any(|report| report.engine == engine);
-            let parts: Vec<(Engine, Option<Engine>)> = match engine {
-                Engine::Auto if options.engines.contains(&Engine::Recipe) => vec![(Engine::Shb, None)],
-                Engine::Auto => {
-                    let symbolic = goes_beyond_maximal(trace, options);
-                    let recipe = symbolic.then_some((Engine::Recipe, Some(Engine::Mc)));
-                    [(Engine::Shb, None), (Engine::Mc, Some(Engine::Shb))].into_iter().chain(recipe).collect()
-                }
-                engine => vec![(engine, None)],
-            };
-            let missing: Vec<_> = parts.into_iter().filter(|(engine, _)| !reported(*engine)).collect();
-            for (engine, beyond) in missing {
-                analysis.did_not_run(engine, beyond, events, NOT_FINISHED);
+        for step in in_order(options, trace) {
+            if !analysis.engines.iter().any(|report| report.engine == step.engine) {
+                analysis.did_not_run(step.engine, step.beyond.last().copied(), events, NOT_FINISHED);
             }
         }
         analysis.put_in_order(&options.engines);
@@ -104,24 +94,25 @@ const NOT_FINISHED: &str = "not looked at in time";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use snag_engines::{EngineRef, MC, SHB};
 
-    fn names(analysis: &Analysis) -> Vec<(Engine, bool)> {
+    fn names(analysis: &Analysis) -> Vec<(EngineRef, bool)> {
         analysis.engines.iter().map(|report| (report.engine, report.complete)).collect()
     }
 
     #[test]
     fn what_an_engine_has_proved_before_it_was_given_up_is_kept() {
         let so_far = SoFar::default();
-        let part = |engine: Engine| {
+        let part = |engine: EngineRef| {
             let mut part = Analysis::default();
             part.did_not_run(engine, None, 0, "");
             part
         };
-        so_far.early(part(Engine::Shb));
-        so_far.done(part(Engine::Shb));
-        so_far.early(part(Engine::Mc));
+        so_far.early(part(SHB));
+        so_far.done(part(SHB));
+        so_far.early(part(MC));
         let analysis = so_far.take_early(&Options::default(), &Trace::default(), 7);
-        assert_eq!(names(&analysis), [(Engine::Shb, false), (Engine::Mc, false)]);
+        assert_eq!(names(&analysis), [(SHB, false), (MC, false)]);
         // Who was heard of need not be said to have done nothing.
         assert!(analysis.left.is_empty(), "{:?}", analysis.left);
     }

@@ -3,8 +3,8 @@
 //! Looking for more ends when the budget is used up or the user wants to stop. After that what was found may still be
 //! proved for a moment. Some steps do not look at the time; [`wait_for`] leaves such a step to itself in the end.
 
-use crate::analysis::Progress;
 use crate::memory::Minded;
+use crate::progress::Progress;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -75,7 +75,8 @@ impl<'a> Time<'a> {
     }
 }
 
-/// Does something in a thread of its own; in this one if there is no room for another. `None` if it is not done some time after the deadline, or after the user wanted
+/// Does something in a thread of its own, or in this one if there is no room for another. `None` if it is not done some time
+/// after the deadline, or after the user wanted
 /// to stop: then it goes on for nobody, until it looks at the time or the program ends.
 pub fn wait_for<R: Send + 'static>(
     progress: &dyn Progress,
@@ -125,7 +126,9 @@ impl<P: Progress + Send + ?Sized> Progress for Arc<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::{Engine, Options, Quiet};
+    use crate::options::Options;
+    use crate::progress::Quiet;
+    use snag_engines::{MC, SHB, Settings};
     use snag_formats::TraceReader;
     use snag_synthesis::generate::{Generator, Shape};
 
@@ -149,6 +152,22 @@ mod tests {
         assert_eq!(wait_for(&Quiet, None, || 7), Some(7));
     }
 
+    #[test]
+    fn a_panic_comes_to_whoever_waits() {
+        let waiting = std::panic::catch_unwind(|| wait_for(&Quiet, None, || panic!("as an engine may")));
+        assert!(waiting.is_err());
+    }
+
+    #[test]
+    fn after_its_time_work_has_a_moment_for_proofs_and_no_more() {
+        let time = Time::new(&Cancelled, None);
+        assert!(time.is_up() && !time.is_over());
+        std::thread::sleep(GRACE + Duration::from_millis(50));
+        assert!(time.is_up() && time.is_over());
+        assert!(!Time::new(&Quiet, None).is_up());
+        assert!(Time::new(&Quiet, Some(Instant::now())).is_up());
+    }
+
     /// Tells the test that it is the program without threads.
     const WITHOUT_THREADS: &str = "SNAG_TEST_WITHOUT_THREADS";
 
@@ -156,8 +175,8 @@ mod tests {
     fn without_room_for_threads_one_does_all_the_work() {
         let shape = Shape { events: 20_000, racy: 0.01, ..Shape::default() };
         let (trace, _) = TraceReader::new(Box::new(Generator::new(shape)), None).read_all().expect("well formed");
-        let engines = vec![Engine::Shb, Engine::Mc];
-        let options = Options { engines, jobs: 4, ..Options::default() };
+        let engines = vec![SHB.into(), MC.into()];
+        let options = Options { engines, settings: Settings { jobs: 4, ..Settings::default() }, ..Options::default() };
         let found = |options: &Options| {
             let analysis = crate::analyse(&trace, options, &Quiet);
             analysis.races.iter().map(|race| (race.first, race.second)).collect::<Vec<_>>()
@@ -167,7 +186,8 @@ mod tests {
             assert_eq!(wait_for(&Quiet, None, || 7), Some(7));
             println!("found {:?}", found(&options));
             // Nobody looks at the time: what takes long is not begun.
-            assert!(!found(&Options { budget: Some(Duration::from_secs(3600)), ..options }).is_empty());
+            let settings = Settings { budget: Some(Duration::from_secs(3600)), ..options.settings.clone() };
+            assert!(!found(&Options { settings, ..options }).is_empty());
             return;
         }
         // No stack is so large.

@@ -2,8 +2,9 @@
 
 mod support;
 
+use snag_engines::{CP, WCP};
 use snag_model::{EventId, Trace};
-use snag_pipeline::{Analysis, Engine, Options, Quiet, analyse};
+use snag_pipeline::{Analysis, EngineRef, Options, Quiet, Settings, analyse};
 use snag_testkit::{Level, causal, deadlocks, hb_races, races};
 use support::proved;
 
@@ -11,13 +12,18 @@ fn figure(name: &str) -> Trace {
     support::figure(&format!("cp/{name}"))
 }
 
-fn run(trace: &Trace, engine: Engine) -> Analysis {
-    let options = Options { engines: vec![engine], candidates: true, all: true, ..Options::default() };
+fn run(trace: &Trace, engine: EngineRef) -> Analysis {
+    let options = Options {
+        engines: vec![engine.into()],
+        candidates: true,
+        settings: Settings { all: true, ..Settings::default() },
+        ..Options::default()
+    };
     analyse(trace, &options, &Quiet)
 }
 
 /// All pairs an engine reports, proved or not, in the order of their first events.
-fn reported(trace: &Trace, engine: Engine) -> Vec<(u32, u32)> {
+fn reported(trace: &Trace, engine: EngineRef) -> Vec<(u32, u32)> {
     let mut all = support::reported(&run(trace, engine));
     all.sort_unstable();
     all
@@ -31,12 +37,12 @@ fn in_truth(trace: &Trace) -> Vec<(u32, u32)> {
 fn check(name: &str, expected: &[(u32, u32)], truth: &[(u32, u32)], deadlock: bool) -> Trace {
     let trace = figure(name);
     assert!(hb_races(&trace).is_empty(), "{name}");
-    for engine in [Engine::Cp, Engine::Wcp] {
+    for engine in [CP, WCP] {
         assert_eq!(reported(&trace, engine), expected, "{name} {engine:?}");
     }
     assert_eq!(in_truth(&trace), truth, "{name}");
     assert_eq!(!deadlocks(&trace, Level::Writer).is_empty(), deadlock, "{name}");
-    for engine in [Engine::Cp, Engine::Wcp] {
+    for engine in [CP, WCP] {
         let found = run(&trace, engine);
         assert_eq!(proved(&found), truth, "{name} {engine:?}: what is a race is proved");
         assert_eq!(!found.deadlocks.is_empty(), deadlock, "{name} {engine:?}: and a deadlock is");
@@ -110,7 +116,7 @@ fn figure_9_a_cp_race_that_is_a_deadlock() {
 #[test]
 fn wcp_is_weaker_than_cp() {
     let trace = figure("weaker");
-    assert_eq!(reported(&trace, Engine::Cp), []);
-    assert_eq!(reported(&trace, Engine::Wcp), [(1, 6)]);
+    assert_eq!(reported(&trace, CP), []);
+    assert_eq!(reported(&trace, WCP), [(1, 6)]);
     assert_eq!(in_truth(&trace), [(1, 6)]);
 }

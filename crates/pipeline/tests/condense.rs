@@ -1,10 +1,11 @@
 //! What is found without accesses to private memory is what is found with them.
 
 use snag_checker::Checker;
+use snag_engines::{FHB, HB, MC, SHB_VC};
 use snag_model::Level;
 use snag_model::{Cells, EventId, LocId, Op, Trace};
 use snag_pipeline::condense::Condensed;
-use snag_pipeline::{Analysis, Engine, Options, Quiet, analyse};
+use snag_pipeline::{Analysis, Choice, Options, Quiet, Settings, analyse};
 use snag_synthesis::Rng;
 use snag_testkit::random::{Shape, Weights, for_random_traces};
 use snag_testkit::search;
@@ -43,9 +44,8 @@ fn a_condensed_trace_has_exactly_the_races_and_deadlocks_of_the_oracle_at_every_
             let found = analyse(
                 trace,
                 &condensed(Options {
-                    engines: vec![Engine::Mc],
-                    all_pairs: true,
-                    level: Some(level),
+                    engines: vec![MC.into()],
+                    settings: Settings { all_pairs: true, level: Some(level), ..Settings::default() },
                     ..Options::default()
                 }),
                 &Quiet,
@@ -76,7 +76,7 @@ fn said(trace: &Trace, analysis: &Analysis, all_pairs: bool) -> String {
         .iter()
         .map(|report| {
             // Warnings are counted by their representatives.
-            let warnings = if report.engine == Engine::Mc && !all_pairs { 0 } else { report.warnings };
+            let warnings = if report.engine == MC && !all_pairs { 0 } else { report.warnings };
             (report.engine, warnings, report.location_pairs, report.complete)
         })
         .collect();
@@ -89,7 +89,7 @@ fn said(trace: &Trace, analysis: &Analysis, all_pairs: bool) -> String {
             let places = events.map(|event| trace.events.location(event.index()));
             match race.engine {
                 // Of the pairs at two locations it asks about the nearest first, and what is near has changed.
-                Engine::Mc if !all_pairs && !places.contains(&LocId::NONE) => {
+                engine if engine == MC && !all_pairs && !places.contains(&LocId::NONE) => {
                     format!("{:?} {:?} {:?}", race.level, places.iter().min(), places.iter().max())
                 }
                 engine => format!("{engine:?} {:?} {events:?} {locks:?} {}", race.level, race.count),
@@ -106,10 +106,15 @@ fn said(trace: &Trace, analysis: &Analysis, all_pairs: bool) -> String {
 fn whoever_looks_at_a_condensed_trace_says_the_same() {
     for_random_traces(3_100_000..3_103_000, roomy, |trace| {
         for all_pairs in [false, true] {
-            for first in [Engine::Auto, Engine::Hb, Engine::Fhb, Engine::ShbVc] {
+            for first in [Choice::Auto, HB.into(), FHB.into(), SHB_VC.into()] {
                 // Only with one of these is it condensed at all.
-                let engines = vec![first, Engine::Mc];
-                let options = Options { engines, all_pairs, candidates: true, ..Options::default() };
+                let engines = vec![first, MC.into()];
+                let options = Options {
+                    engines,
+                    candidates: true,
+                    settings: Settings { all_pairs, ..Settings::default() },
+                    ..Options::default()
+                };
                 let (with, without) = (analyse(trace, &options, &Quiet), analyse(trace, &condensed(options), &Quiet));
                 if said(trace, &with, all_pairs) != said(trace, &without, all_pairs) {
                     let [with, without] = [with, without].map(|analysis| said(trace, &analysis, all_pairs));

@@ -2,36 +2,37 @@
 
 mod support;
 
+use snag_engines::{FHB, HB, HB_VC, SHB, SHB_VC};
 use snag_model::Trace;
-use snag_pipeline::{Engine, Options, Quiet, analyse};
+use snag_pipeline::{Choice, Options, Quiet, analyse};
 
-fn run(trace: &Trace, engine: Engine) -> snag_pipeline::Analysis {
-    let options = Options { engines: vec![engine], candidates: true, ..Options::default() };
+fn run(trace: &Trace, engine: impl Into<Choice>) -> snag_pipeline::Analysis {
+    let options = Options { engines: vec![engine.into()], candidates: true, ..Options::default() };
     analyse(trace, &options, &Quiet)
 }
 
-fn reported(trace: &Trace, engine: Engine) -> Vec<(u32, u32)> {
+fn reported(trace: &Trace, engine: impl Into<Choice>) -> Vec<(u32, u32)> {
     support::reported(&run(trace, engine))
 }
 
-fn proved(trace: &Trace, engine: Engine) -> Vec<(u32, u32)> {
+fn proved(trace: &Trace, engine: impl Into<Choice>) -> Vec<(u32, u32)> {
     support::proved(&run(trace, engine))
 }
 
 fn check(name: &str, hb: &[(u32, u32)], shb: &[(u32, u32)], fhb: &[(u32, u32)]) {
     let trace = support::figure(&format!("shb/{name}"));
-    for engine in [Engine::Hb, Engine::HbVc] {
+    for engine in [HB, HB_VC] {
         assert_eq!(reported(&trace, engine), hb, "{name} {engine:?}");
         assert_eq!(proved(&trace, engine), shb, "{name}: what HB reports and SHB does not is never proved");
     }
-    let auto = proved(&trace, Engine::Auto);
+    let auto = proved(&trace, Choice::Auto);
     assert!(shb.iter().all(|race| auto.contains(race)), "{name}: auto has all that SHB has, not {auto:?}");
-    for engine in [Engine::Shb, Engine::ShbVc] {
+    for engine in [SHB, SHB_VC] {
         assert_eq!(reported(&trace, engine), shb, "{name} {engine:?}");
         assert_eq!(proved(&trace, engine), shb, "{name} {engine:?}");
     }
-    assert_eq!(reported(&trace, Engine::Fhb), fhb, "{name}");
-    assert_eq!(proved(&trace, Engine::Fhb), fhb, "{name}");
+    assert_eq!(reported(&trace, FHB), fhb, "{name}");
+    assert_eq!(proved(&trace, FHB), fhb, "{name}");
 }
 
 #[test]

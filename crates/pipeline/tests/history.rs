@@ -2,8 +2,9 @@
 //! one.
 
 use snag_checker::Checker;
+use snag_engines::{MC, TLH1, TLH2};
 use snag_model::{Cells, EventId, Op, Trace};
-use snag_pipeline::{Engine, Options, Quiet, analyse};
+use snag_pipeline::{Options, Quiet, Settings, analyse};
 use snag_testkit::{Level, Rng, Shape, deadlocks, for_random_traces, races};
 use std::collections::BTreeSet;
 
@@ -12,8 +13,13 @@ fn check(trace: &Trace) -> Result<(), String> {
     let stuck = deadlocks(trace, Level::Writer);
     let cells = Cells::of(trace);
     let checker = Checker::new(trace, &cells);
-    for engine in [Engine::Tlh1, Engine::Tlh2] {
-        let options = Options { engines: vec![engine], candidates: true, all_pairs: true, ..Options::default() };
+    for engine in [TLH1, TLH2] {
+        let options = Options {
+            engines: vec![engine.into()],
+            candidates: true,
+            settings: Settings { all_pairs: true, ..Settings::default() },
+            ..Options::default()
+        };
         let analysis = analyse(trace, &options, &Quiet);
         for race in &analysis.races {
             checker
@@ -21,7 +27,7 @@ fn check(trace: &Trace) -> Result<(), String> {
                 .map_err(|violation| format!("{race:?}: {violation}"))?;
         }
         let proved: BTreeSet<_> = analysis.races.iter().map(|race| (race.first, race.second)).collect();
-        if engine == Engine::Tlh1 && proved != truth || !proved.is_subset(&truth) {
+        if engine == TLH1 && proved != truth || !proved.is_subset(&truth) {
             return Err(format!("{engine:?} proves {proved:?}, the truth is {truth:?}"));
         }
         let mut listed: BTreeSet<Vec<u32>> = BTreeSet::new();
@@ -66,8 +72,8 @@ fn a_schedule_may_go_beyond_the_later_event_of_its_pair() {
     let text = "T1|acq(l)|1\nT1|w(x)|2\nT1|rel(l)|3\nT3|acq(l)|4\nT3|w(x)|5\nT2|r(x)|6\nT2|w(x)|7\nT3|rel(l)|8\n";
     let reader = snag_formats::read_from(text.as_bytes(), Some(snag_formats::Format::Std), None).unwrap();
     let (trace, _) = reader.read_all().unwrap();
-    for engine in [Engine::Tlh1, Engine::Mc] {
-        let options = Options { engines: vec![engine], ..Options::default() };
+    for engine in [TLH1, MC] {
+        let options = Options { engines: vec![engine.into()], ..Options::default() };
         let races = analyse(&trace, &options, &Quiet).races;
         let race = races.iter().find(|race| (race.first, race.second) == (EventId(1), EventId(6)));
         let witness: Vec<EventId> = race.expect("it is predictable").witness.iter(&trace).collect();

@@ -1,9 +1,10 @@
 //! Complete traces, punched at random: what RDIT and SB report on what is left is true of the whole.
 
+use snag_engines::{MC, RDIT, SB};
 use snag_model::Level;
 use snag_model::events::Event;
 use snag_model::{EventId, Op, Space, Trace, Validator};
-use snag_pipeline::{Engine, Options, Quiet, analyse};
+use snag_pipeline::{EngineRef, Options, Quiet, Settings, analyse};
 use snag_synthesis::calls::Calls;
 use snag_synthesis::punch::{Punched, punch};
 use snag_testkit::random::{Rng, Shape, for_random_traces};
@@ -92,8 +93,12 @@ fn well_formed(trace: &Trace) -> Result<(), String> {
 }
 
 /// The races of an engine, by their numbers in the complete trace.
-fn races(punched: &Punched, engine: Engine, level: Level) -> Result<Races, String> {
-    let options = Options { engines: vec![engine], all_pairs: true, level: Some(level), ..Options::default() };
+fn races(punched: &Punched, engine: EngineRef, level: Level) -> Result<Races, String> {
+    let options = Options {
+        engines: vec![engine.into()],
+        settings: Settings { all_pairs: true, level: Some(level), ..Settings::default() },
+        ..Options::default()
+    };
     let found = analyse(&punched.trace, &options, &Quiet);
     if !found.engines.iter().all(|report| report.complete) {
         return Err(format!("{level}: {engine:?} is not complete"));
@@ -108,8 +113,8 @@ fn holes_make_no_false_alarm(trace: &Trace) -> Result<(), String> {
     let text = || snag_testkit::show(&punched.trace);
     let level = [Level::Writer, Level::Value, Level::Control][trace.len() % 3];
     let truth = search::races(trace, level);
-    let rdit = races(&punched, Engine::Rdit, level)?;
-    let sb = races(&punched, Engine::Sb, level)?;
+    let rdit = races(&punched, RDIT, level)?;
+    let sb = races(&punched, SB, level)?;
     if let Some(wrong) = rdit.difference(&truth).next() {
         return Err(format!("{level}: {wrong:?} of the complete trace is a false alarm of\n{}", text()));
     }
@@ -141,8 +146,8 @@ fn without_holes_rdit_and_sb_are_mc() {
             removed: 0,
         };
         let level = [Level::Writer, Level::Value, Level::Control][trace.len() % 3];
-        let mc = races(&whole, Engine::Mc, level)?;
-        for engine in [Engine::Rdit, Engine::Sb] {
+        let mc = races(&whole, MC, level)?;
+        for engine in [RDIT, SB] {
             if races(&whole, engine, level)? != mc {
                 return Err(format!("{level}: {engine:?} differs from mc"));
             }

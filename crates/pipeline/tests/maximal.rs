@@ -1,17 +1,26 @@
 //! `auto` and `mc` beside the other engines, on random traces.
 
 use snag_checker::Checker;
+use snag_engines::{CP, FHB, HB, MC, SHB, WCP};
 use snag_model::Level;
 use snag_model::{Cells, EventId, Trace};
-use snag_pipeline::{Analysis, Engine, Options, Progress, Quiet, analyse};
+use snag_pipeline::{Analysis, Choice, Options, Progress, Quiet, Settings, analyse};
 use snag_testkit::random::{Shape, for_random_traces};
 use snag_testkit::{reference, search};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-fn run(trace: &Trace, engine: Engine, all_pairs: bool) -> Analysis {
-    analyse(trace, &Options { engines: vec![engine], all_pairs, ..Options::default() }, &Quiet)
+fn run(trace: &Trace, engine: impl Into<Choice>, all_pairs: bool) -> Analysis {
+    analyse(
+        trace,
+        &Options {
+            engines: vec![engine.into()],
+            settings: Settings { all_pairs, ..Settings::default() },
+            ..Options::default()
+        },
+        &Quiet,
+    )
 }
 
 fn races(analysis: &Analysis) -> BTreeSet<(EventId, EventId)> {
@@ -21,8 +30,8 @@ fn races(analysis: &Analysis) -> BTreeSet<(EventId, EventId)> {
 #[test]
 fn auto_proves_all_that_the_other_engines_prove() {
     for_random_traces(0..3_000, Shape::any, |trace| {
-        let auto = races(&run(trace, Engine::Auto, true));
-        for engine in [Engine::Hb, Engine::Fhb, Engine::Shb, Engine::Wcp, Engine::Cp, Engine::Mc] {
+        let auto = races(&run(trace, Choice::Auto, true));
+        for engine in [HB, FHB, SHB, WCP, CP, MC] {
             let other = races(&run(trace, engine, true));
             if let Some(missing) = other.difference(&auto).next() {
                 return Err(format!("{engine:?} proves {missing:?}, auto does not"));
@@ -41,8 +50,11 @@ fn auto_proves_all_that_the_other_engines_prove() {
 fn mc_finds_exactly_the_races_and_deadlocks_of_the_oracle_at_every_level() {
     for_random_traces(50_000..70_000, Shape::any, |trace| {
         for level in [Level::Writer, Level::Value, Level::Control] {
-            let options =
-                Options { engines: vec![Engine::Mc], all_pairs: true, level: Some(level), ..Options::default() };
+            let options = Options {
+                engines: vec![MC.into()],
+                settings: Settings { all_pairs: true, level: Some(level), ..Settings::default() },
+                ..Options::default()
+            };
             let found = analyse(trace, &options, &Quiet);
             if races(&found) != search::races(trace, level) {
                 return Err(format!("{level}: races {:?}", races(&found)));
@@ -63,10 +75,14 @@ fn mc_finds_exactly_the_races_and_deadlocks_of_the_oracle_at_every_level() {
 #[test]
 fn what_is_found_in_windows_is_found_in_the_whole_trace() {
     for_random_traces(80_000..82_000, Shape::any, |trace| {
-        let whole = races(&run(trace, Engine::Mc, true));
+        let whole = races(&run(trace, MC, true));
         let cells = Cells::of(trace);
         let checker = Checker::new(trace, &cells);
-        let options = Options { engines: vec![Engine::Mc], all_pairs: true, window: Some(6), ..Options::default() };
+        let options = Options {
+            engines: vec![MC.into()],
+            settings: Settings { all_pairs: true, window: Some(6), ..Settings::default() },
+            ..Options::default()
+        };
         for race in analyse(trace, &options, &Quiet).races {
             if race.first.0 / 6 != race.second.0 / 6 || !whole.contains(&(race.first, race.second)) {
                 return Err(format!("({:?}, {:?}) in a window", race.first, race.second));
@@ -96,11 +112,26 @@ fn stopping_in_the_middle_leaves_proved_races_and_says_that_there_may_be_more() 
     use snag_synthesis::generate::{Generator, Shape};
     let shape = Shape { events: 20_000, racy: 0.05, values: true, branches: 0.2, ..Shape::default() };
     let (trace, _) = TraceReader::new(Box::new(Generator::new(shape)), None).read_all().expect("well formed");
-    let options = Options { engines: vec![Engine::Mc], all_pairs: true, ..Options::default() };
+    let options = Options {
+        engines: vec![MC.into()],
+        settings: Settings { all_pairs: true, ..Settings::default() },
+        ..Options::default()
+    };
     for found in [
         analyse(&trace, &options, &Impatient(AtomicUsize::new(0))),
-        analyse(&trace, &Options { budget: Some(Duration::ZERO), ..options.clone() }, &Quiet),
-        analyse(&trace, &Options { max_races: 3, ..options.clone() }, &Quiet),
+        analyse(
+            &trace,
+            &Options {
+                settings: Settings { budget: Some(Duration::ZERO), ..options.settings.clone() },
+                ..options.clone()
+            },
+            &Quiet,
+        ),
+        analyse(
+            &trace,
+            &Options { settings: Settings { max_races: 3, ..options.settings.clone() }, ..options.clone() },
+            &Quiet,
+        ),
     ] {
         assert!(!found.engines[0].complete);
         let cells = Cells::of(&trace);

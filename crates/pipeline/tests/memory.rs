@@ -1,9 +1,10 @@
 //! An engine that cannot get memory costs its own answer only.
 
+use snag_engines::{MC, SHB};
 use snag_formats::TraceReader;
 use snag_formats::std_format::StdReader;
 use snag_model::Trace;
-use snag_pipeline::{Analysis, Engine, Options, Quiet, analyse};
+use snag_pipeline::{Analysis, Choice, EngineRef, Options, Quiet, analyse};
 
 /// Two threads that access memory of their own, and race at the end.
 fn trace(events: usize) -> Trace {
@@ -19,7 +20,7 @@ fn in_use() -> u64 {
     4096 * (pages[1] - pages[2])
 }
 
-fn reasons(analysis: &Analysis) -> Vec<(Engine, &str)> {
+fn reasons(analysis: &Analysis) -> Vec<(EngineRef, &str)> {
     analysis.left.iter().map(|left| (left.engine, left.reason.as_str())).collect()
 }
 
@@ -30,11 +31,12 @@ fn an_engine_without_memory_leaves_its_own_answer_open_and_that_of_others_alone(
     let memory = Some(in_use() + (50 << 20));
     let options = Options { memory, condense_from: usize::MAX, ..Options::default() };
     let found = analyse(&trace, &options, &Quiet);
-    let races: Vec<Engine> = found.races.iter().map(|race| race.engine).collect();
-    assert_eq!(races, [Engine::Shb]);
-    assert_eq!(reasons(&found), [(Engine::Mc, "not looked at for lack of memory")]);
-    let complete: Vec<(Engine, bool)> = found.engines.iter().map(|report| (report.engine, report.complete)).collect();
-    assert_eq!(complete, [(Engine::Shb, true), (Engine::Mc, false)]);
+    let races: Vec<EngineRef> = found.races.iter().map(|race| race.engine).collect();
+    assert_eq!(races, [SHB]);
+    assert_eq!(reasons(&found), [(MC, "not looked at for lack of memory")]);
+    let complete: Vec<(EngineRef, bool)> =
+        found.engines.iter().map(|report| (report.engine, report.complete)).collect();
+    assert_eq!(complete, [(SHB, true), (MC, false)]);
     // Without a limit of its own, there is enough.
     let found = analyse(&trace, &Options { memory: None, ..options }, &Quiet);
     assert!(found.left.is_empty() && found.engines.iter().all(|report| report.complete));
@@ -43,7 +45,7 @@ fn an_engine_without_memory_leaves_its_own_answer_open_and_that_of_others_alone(
 #[test]
 fn no_engine_runs_where_there_is_no_memory_at_all() {
     let trace = trace(10);
-    for engine in Engine::ALL {
+    for engine in Choice::all() {
         let options = Options { engines: vec![engine], memory: Some(1), ..Options::default() };
         let found = analyse(&trace, &options, &Quiet);
         assert!(found.races.is_empty() && found.engines.iter().all(|report| !report.complete), "{}", engine.name());

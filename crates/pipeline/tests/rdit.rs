@@ -1,13 +1,14 @@
 //! The figures of the RDIT paper: caveats 0 to 5 and the Account benchmark, with the paper's answers.
 
+use snag_engines::{CP, HB, MC, RDIT, SB, SHB, WCP};
 use snag_formats::text_format::TextReader;
 use snag_formats::{TraceReader, globals};
 use snag_model::{EventId, Trace};
-use snag_pipeline::{Analysis, Engine, Options, Quiet, analyse};
+use snag_pipeline::{Analysis, EngineRef, Options, Quiet, Settings, analyse};
 use std::collections::BTreeSet;
 
 /// Engines that know nothing of missing methods, if told so.
-const OTHERS: [Engine; 5] = [Engine::Hb, Engine::Shb, Engine::Wcp, Engine::Cp, Engine::Mc];
+const OTHERS: [EngineRef; 5] = [HB, SHB, WCP, CP, MC];
 
 fn trace(text: &str) -> Trace {
     let lines: String = text.split(';').map(|line| format!("{}|\n", line.trim())).collect();
@@ -19,11 +20,11 @@ fn read(text: &str) -> Trace {
     TraceReader::new(Box::new(reader), None).read_all().expect("well formed").0
 }
 
-fn found(trace: &Trace, engine: Engine, ignore_missing: bool) -> Analysis {
-    analyse(trace, &Options { engines: vec![engine], ignore_missing, ..Options::default() }, &Quiet)
+fn found(trace: &Trace, engine: EngineRef, ignore_missing: bool) -> Analysis {
+    analyse(trace, &Options { engines: vec![engine.into()], ignore_missing, ..Options::default() }, &Quiet)
 }
 
-fn races(trace: &Trace, engine: Engine, ignore_missing: bool) -> BTreeSet<(u32, u32)> {
+fn races(trace: &Trace, engine: EngineRef, ignore_missing: bool) -> BTreeSet<(u32, u32)> {
     found(trace, engine, ignore_missing).races.iter().map(|race| (race.first.0, race.second.0)).collect()
 }
 
@@ -35,7 +36,7 @@ fn ruled_out(text: &str) {
         assert!(found(&trace, engine, true).ignores_missing(engine));
         assert_eq!(races(&trace, engine, false).len(), 0, "{engine:?} respects missing methods");
     }
-    for engine in [Engine::Rdit, Engine::Sb] {
+    for engine in [RDIT, SB] {
         assert_eq!(races(&trace, engine, true).len(), 0, "{engine:?}");
         assert!(!found(&trace, engine, true).ignores_missing(engine));
     }
@@ -44,7 +45,7 @@ fn ruled_out(text: &str) {
 /// The same with sets that do not overlap: RDIT reports the race, SB does not.
 fn true_race(text: &str) {
     let trace = trace(text);
-    for engine in OTHERS.into_iter().chain([Engine::Rdit]) {
+    for engine in OTHERS.into_iter().chain([RDIT]) {
         assert_eq!(races(&trace, engine, false).len(), 1, "{engine:?}");
     }
 }
@@ -56,7 +57,7 @@ fn caveat_0_ad_hoc_synchronisation_in_missing_methods() {
     let apart = text.replace("b,{y}", "b,{z}");
     true_race(&apart);
     // A simple barrier does not look at what methods could reach.
-    assert_eq!(races(&trace(&apart), Engine::Sb, false).len(), 0);
+    assert_eq!(races(&trace(&apart), SB, false).len(), 0);
 }
 
 #[test]
@@ -96,7 +97,7 @@ fn caveat_5_globals_have_to_be_declared() {
     let mut trace = trace(text);
     let declared = globals::parse(&["a=g".to_owned(), "b=g".to_owned()]).unwrap();
     globals::declare(&mut trace, &declared).unwrap();
-    assert_eq!(races(&trace, Engine::Rdit, false).len(), 0);
+    assert_eq!(races(&trace, RDIT, false).len(), 0);
     for wrong in ["a", "=g", "a="] {
         assert!(globals::parse(&[wrong.to_owned()]).is_err());
     }
@@ -108,7 +109,7 @@ fn caveat_5_globals_have_to_be_declared() {
 #[test]
 fn account() {
     let trace = read(include_str!("../../../examples/rdit/account.stx"));
-    let lines = |engine: Engine| -> BTreeSet<(String, String)> {
+    let lines = |engine: EngineRef| -> BTreeSet<(String, String)> {
         let line = |event: EventId| trace.location_of(event).to_owned();
         let found = found(&trace, engine, true);
         found.races.iter().map(|race| (line(race.first), line(race.second))).collect()
@@ -119,8 +120,8 @@ fn account() {
     for engine in OTHERS {
         assert_eq!(lines(engine), all, "{engine:?}");
     }
-    assert_eq!(lines(Engine::Rdit), pairs(&[true_race]));
-    assert_eq!(lines(Engine::Sb), pairs(&[true_race]));
+    assert_eq!(lines(RDIT), pairs(&[true_race]));
+    assert_eq!(lines(SB), pairs(&[true_race]));
     for engine in OTHERS {
         assert_eq!(races(&trace, engine, false).len(), 1, "{engine:?} respects missing methods");
     }
@@ -131,7 +132,7 @@ fn account() {
 fn missing_code_finds_what_it_found() {
     let text = "T1|w(x)=1; T2|r(y)=0; T2|w(x)=2; T3|method-begin(m,{x}); T3|method-end(m); T3|w(y)=1; T1|r(z)=0";
     let trace = trace(text);
-    let all = races(&trace, Engine::Rdit, false);
+    let all = races(&trace, RDIT, false);
     // Neither may be left out before m, so the read of y comes first.
     assert!(!all.contains(&(1, 5)), "{all:?}");
     assert!(all.contains(&(0, 2)), "the writes race all the same: {all:?}");
@@ -154,16 +155,28 @@ fn spelled_out() -> Trace {
 #[test]
 fn what_is_left_is_counted_where_missing_methods_are_spelled_out() {
     let trace = spelled_out();
-    let all = analyse(&trace, &Options { engines: vec![Engine::Mc], ..Options::default() }, &Quiet);
-    let some = analyse(&trace, &Options { engines: vec![Engine::Mc], max_races: 1, ..Options::default() }, &Quiet);
+    let all = analyse(&trace, &Options { engines: vec![MC.into()], ..Options::default() }, &Quiet);
+    let some = analyse(
+        &trace,
+        &Options {
+            engines: vec![MC.into()],
+            settings: Settings { max_races: 1, ..Settings::default() },
+            ..Options::default()
+        },
+        &Quiet,
+    );
     assert!(all.races.len() >= 6, "{:?}", all.races);
     assert_eq!(some.races.len(), 1);
     assert!(!some.engines[0].complete);
     let left: u64 = some.left.iter().map(|left| left.count).sum();
     assert!(left >= all.races.len() as u64 - 1, "{:?}", some.left);
     // What shb has proved is not left open by the engine after it.
-    let auto = analyse(&trace, &Options { max_races: 1, ..Options::default() }, &Quiet);
-    let by_shb = auto.races.iter().filter(|race| race.engine == Engine::Shb).count();
+    let auto = analyse(
+        &trace,
+        &Options { settings: Settings { max_races: 1, ..Settings::default() }, ..Options::default() },
+        &Quiet,
+    );
+    let by_shb = auto.races.iter().filter(|race| race.engine == SHB).count();
     assert_eq!(by_shb, 1);
 }
 
@@ -171,7 +184,11 @@ fn what_is_left_is_counted_where_missing_methods_are_spelled_out() {
 fn a_window_is_one_of_the_trace_as_it_was_given_where_missing_methods_are_spelled_out() {
     let trace = spelled_out();
     let found = |window: Option<usize>| {
-        let options = Options { engines: vec![Engine::Mc], window, ..Options::default() };
+        let options = Options {
+            engines: vec![MC.into()],
+            settings: Settings { window, ..Settings::default() },
+            ..Options::default()
+        };
         let races = analyse(&trace, &options, &Quiet).races;
         races.iter().map(|race| (race.first.0, race.second.0)).collect::<BTreeSet<_>>()
     };

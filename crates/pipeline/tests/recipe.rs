@@ -1,11 +1,12 @@
 //! Recipe in the pipeline: the figures of its paper, and random programs whose races are known.
 
 use snag_checker::Checker;
+use snag_engines::{MC, RECIPE, SHB};
 use snag_formats::TraceReader;
 use snag_formats::text_format::TextReader;
 use snag_model::Level;
 use snag_model::{Cells, EventId, Trace};
-use snag_pipeline::{Analysis, Engine, Options, Quiet, Race, SoFar, analyse};
+use snag_pipeline::{Analysis, Choice, Options, Quiet, Race, Settings, SoFar, analyse};
 use snag_recipe_lang::{Plan, compile, explore, random, run};
 use snag_testkit::Rng;
 use snag_testkit::dense::{Dense, symbolic_trace};
@@ -30,8 +31,12 @@ fn read(text: &str) -> Trace {
     TraceReader::new(Box::new(reader), None).read_all().expect("the trace is well formed").0
 }
 
-fn with(trace: &Trace, engine: Engine, level: Option<Level>) -> Analysis {
-    let options = Options { engines: vec![engine], level, ..Options::default() };
+fn with(trace: &Trace, engine: impl Into<Choice>, level: Option<Level>) -> Analysis {
+    let options = Options {
+        engines: vec![engine.into()],
+        settings: Settings { level, ..Settings::default() },
+        ..Options::default()
+    };
     let analysis = analyse(trace, &options, &Quiet);
     assert!(analysis.engines.iter().all(|report| report.complete), "{engine:?} {level:?}: {:?}", analysis.engines);
     analysis
@@ -71,7 +76,7 @@ fn verified(trace: &Trace, analysis: &Analysis) {
 }
 
 /// The lines of the races that an engine finds at a level.
-fn found(trace: &Trace, engine: Engine, level: Option<Level>) -> Vec<(u32, u32)> {
+fn found(trace: &Trace, engine: impl Into<Choice>, level: Option<Level>) -> Vec<(u32, u32)> {
     let analysis = with(trace, engine, level);
     verified(trace, &analysis);
     lines(trace, &analysis)
@@ -81,10 +86,10 @@ fn found(trace: &Trace, engine: Engine, level: Option<Level>) -> Vec<(u32, u32)>
 fn figure_1_needs_values_for_one_race_and_the_other_way_of_a_branch_for_another() {
     let trace = traced(FIGURE_1, "T1,T2");
     for level in [Level::Writer, Level::Value, Level::Control] {
-        let races = found(&trace, Engine::Mc, Some(level));
+        let races = found(&trace, MC, Some(level));
         assert!(!races.contains(&(8, 13)) && !races.contains(&(8, 15)), "{level}: {races:?}");
     }
-    let analysis = with(&trace, Engine::Recipe, None);
+    let analysis = with(&trace, RECIPE, None);
     verified(&trace, &analysis);
     assert_eq!(lines(&trace, &analysis), [(7, 12), (8, 13), (8, 15), (9, 12)]);
     let race = |a: u32, b: u32| {
@@ -97,23 +102,23 @@ fn figure_1_needs_values_for_one_race_and_the_other_way_of_a_branch_for_another(
     assert!(race(8, 13).diverging.is_empty());
     assert_eq!(race(8, 15).reads[0].1, 0);
     assert_eq!(race(8, 15).diverging.len(), 1);
-    assert_eq!(found(&trace, Engine::Auto, None), [(7, 12), (8, 13), (8, 15), (9, 12)]);
+    assert_eq!(found(&trace, Choice::Auto, None), [(7, 12), (8, 13), (8, 15), (9, 12)]);
 }
 
 #[test]
 fn figure_1_with_another_z_refutes_the_first_race() {
     let trace = traced(&FIGURE_1.replace("z = 2", "z = 4"), "T1,T2");
-    assert_eq!(found(&trace, Engine::Recipe, None), [(7, 12), (8, 15), (9, 12)]);
+    assert_eq!(found(&trace, RECIPE, None), [(7, 12), (8, 15), (9, 12)]);
 }
 
 #[test]
 fn figure_2_has_the_races_of_the_running_example() {
     let trace = traced(FIGURE_2, "main,T1,T2");
-    let races = found(&trace, Engine::Recipe, None);
+    let races = found(&trace, RECIPE, None);
     let program = compile("p", FIGURE_2).expect("it compiles");
     let real = explore(&program, 100_000);
     assert!(real.complete);
-    for pair in pairs(&trace, &with(&trace, Engine::Recipe, None)) {
+    for pair in pairs(&trace, &with(&trace, RECIPE, None)) {
         assert!(real.location_pairs().contains(&pair), "{pair:?} is no race");
     }
     // x = 1 against x + 1 with y = 3, and against x + 2 on the other side.
@@ -125,7 +130,7 @@ fn figure_4_follows_values_through_whichever_method_is_called() {
     for schedule in ["caller,other", "other,caller"] {
         let trace = traced(FIGURE_4, schedule);
         let real = explore(&compile("p", FIGURE_4).expect("it compiles"), 100_000).location_pairs();
-        let races = pairs(&trace, &with(&trace, Engine::Recipe, None));
+        let races = pairs(&trace, &with(&trace, RECIPE, None));
         assert!(!races.is_empty() && races.is_subset(&real), "{schedule}: {races:?}, {real:?}");
     }
 }
@@ -145,9 +150,9 @@ fn race_if_read_early(sort: &str, first: i64, then: i64, something: &[&str]) -> 
     text += "T2|w(d)=2<-2|f:5";
     let trace = read(&text);
     let by_branch = something.iter().any(|what| what.starts_with("branch"));
-    let control = found(&trace, Engine::Mc, Some(Level::Control)).contains(&(2, 5));
+    let control = found(&trace, MC, Some(Level::Control)).contains(&(2, 5));
     assert!(!(by_branch && control), "level control has it");
-    found(&trace, Engine::Recipe, None).contains(&(2, 5))
+    found(&trace, RECIPE, None).contains(&(2, 5))
 }
 
 #[test]
@@ -228,7 +233,7 @@ fn a_lock_chosen_by_a_shared_read_is_kept() {
         T2|acq(locks[1])|f:4
         T2|w(d)=2<-2|f:5",
     );
-    assert!(!found(&trace, Engine::Recipe, None).contains(&(2, 5)));
+    assert!(!found(&trace, RECIPE, None).contains(&(2, 5)));
 }
 
 #[test]
@@ -251,9 +256,13 @@ fn windows_find_only_what_the_whole_trace_has() {
         if trace.is_empty() {
             continue;
         }
-        let all = pairs(&trace, &with(&trace, Engine::Recipe, None));
+        let all = pairs(&trace, &with(&trace, RECIPE, None));
         for size in [5, 12, 40] {
-            let options = Options { engines: vec![Engine::Recipe], window: Some(size), ..Options::default() };
+            let options = Options {
+                engines: vec![RECIPE.into()],
+                settings: Settings { window: Some(size), ..Settings::default() },
+                ..Options::default()
+            };
             let analysis = analyse(&trace, &options, &Quiet);
             verified(&trace, &analysis);
             for race in &analysis.races {
@@ -290,14 +299,18 @@ fn a_budget_ends_the_engine_and_what_is_left_is_counted() {
     };
     let trace = symbolic_trace(&shape, &mut Rng::new(7));
     for budget in [Duration::ZERO, Duration::from_millis(300)] {
-        let options = Options { engines: vec![Engine::Recipe], budget: Some(budget), ..Options::default() };
+        let options = Options {
+            engines: vec![RECIPE.into()],
+            settings: Settings { budget: Some(budget), ..Settings::default() },
+            ..Options::default()
+        };
         let started = Instant::now();
         let analysis = analyse(&trace, &options, &Quiet);
         // All questions together would take hours.
         assert!(started.elapsed() < Duration::from_secs(100), "{:?}", started.elapsed());
         verified(&trace, &analysis);
         assert!(!analysis.engines[0].complete);
-        let left: u64 = analysis.left.iter().filter(|left| left.engine == Engine::Recipe).map(|left| left.count).sum();
+        let left: u64 = analysis.left.iter().filter(|left| left.engine == RECIPE).map(|left| left.count).sum();
         assert!(left > 1000, "{left}");
     }
 }
@@ -321,9 +334,9 @@ fn every_race_of_a_random_program_is_real() {
         }
         programs += 1;
         let truth = explored.location_pairs();
-        let value = pairs(&trace, &with(&trace, Engine::Mc, Some(Level::Value)));
-        let control = pairs(&trace, &with(&trace, Engine::Mc, Some(Level::Control)));
-        let analysis = with(&trace, Engine::Recipe, None);
+        let value = pairs(&trace, &with(&trace, MC, Some(Level::Value)));
+        let control = pairs(&trace, &with(&trace, MC, Some(Level::Control)));
+        let analysis = with(&trace, RECIPE, None);
         verified(&trace, &analysis);
         let recipe = pairs(&trace, &analysis);
         for (level, less, more) in
@@ -345,13 +358,13 @@ fn every_race_of_a_random_program_is_real() {
 #[test]
 fn an_engine_for_expressions_that_was_given_up_is_said_to_be_incomplete() {
     let trace = traced(FIGURE_1, "T1,T2");
-    let given_up = |engines: Vec<Engine>| {
+    let given_up = |engines: Vec<Choice>| {
         let analysis = SoFar::default().take_early(&Options { engines, ..Options::default() }, &trace, trace.len());
         assert!(analysis.engines.iter().all(|report| !report.complete));
         assert_eq!(analysis.left.len(), analysis.engines.len());
         analysis.engines.iter().map(|report| report.engine).collect::<Vec<_>>()
     };
-    assert_eq!(given_up(vec![Engine::Auto]), [Engine::Shb, Engine::Mc, Engine::Recipe]);
-    assert_eq!(given_up(vec![Engine::Recipe]), [Engine::Recipe]);
-    assert_eq!(given_up(vec![Engine::Auto, Engine::Recipe]), [Engine::Shb, Engine::Recipe]);
+    assert_eq!(given_up(vec![Choice::Auto]), [SHB, MC, RECIPE]);
+    assert_eq!(given_up(vec![RECIPE.into()]), [RECIPE]);
+    assert_eq!(given_up(vec![Choice::Auto, RECIPE.into()]), [SHB, RECIPE]);
 }

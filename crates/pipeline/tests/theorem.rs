@@ -1,18 +1,22 @@
 //! The first CP or WCP race is a race or a deadlock, and Snag says which, with a witness.
 
 use snag_checker::Checker;
+use snag_engines::{CP, WCP};
 use snag_model::{Cells, Trace};
-use snag_pipeline::{Engine, Options, Quiet, analyse};
+use snag_pipeline::{EngineRef, Options, Quiet, Settings, analyse};
 use snag_testkit::causal::{cp, cp_races, theorem_applies, wcp, wcp_races};
 use snag_testkit::reference::first_race;
 use snag_testkit::{Level, Rng, Shape, deadlocks, for_random_traces, races};
 
-fn check(trace: &Trace, engine: Engine) -> Result<(), String> {
-    let (relation, unordered) = match engine {
-        Engine::Cp => (cp(trace), cp_races(trace)),
-        _ => (wcp(trace), wcp_races(trace)),
+fn check(trace: &Trace, engine: EngineRef) -> Result<(), String> {
+    let (relation, unordered) =
+        if engine == CP { (cp(trace), cp_races(trace)) } else { (wcp(trace), wcp_races(trace)) };
+    let options = Options {
+        engines: vec![engine.into()],
+        candidates: true,
+        settings: Settings { all_pairs: true, ..Settings::default() },
+        ..Options::default()
     };
-    let options = Options { engines: vec![engine], candidates: true, all_pairs: true, ..Options::default() };
     let analysis = analyse(trace, &options, &Quiet);
     let (cells, predictable) = (Cells::of(trace), races(trace, Level::Writer));
     let checker = Checker::new(trace, &cells);
@@ -49,8 +53,8 @@ fn check(trace: &Trace, engine: Engine) -> Result<(), String> {
 
 fn for_all(shape: impl Fn(&mut Rng) -> Shape + Sync) {
     for_random_traces(0..10_000, shape, |trace| {
-        check(trace, Engine::Cp)?;
-        check(trace, Engine::Wcp)
+        check(trace, CP)?;
+        check(trace, WCP)
     });
 }
 

@@ -2,10 +2,11 @@
 //!
 //! One test alone, because it looks at the memory of the whole process.
 
+use snag_engines::{FHB, HB, SHB_VC};
 use snag_formats::TraceReader;
 use snag_formats::std_format::StdReader;
 use snag_model::Trace;
-use snag_pipeline::{Engine, Options, Quiet, analyse, peak_memory};
+use snag_pipeline::{Options, Quiet, analyse, peak_memory};
 use std::fmt::Write;
 use std::ops::Range;
 
@@ -112,8 +113,8 @@ fn memory_does_not_grow_with_the_square_of_the_threads() {
             assert_eq!(races, [(last - 2, last - 1)], "{name}");
             assert!(found.engines.iter().all(|report| report.complete), "{name}");
         }
-        for engine in [Engine::Hb, Engine::Fhb, Engine::ShbVc] {
-            let found = analyse(&trace, &Options { engines: vec![engine], ..Options::default() }, &Quiet);
+        for engine in [HB, FHB, SHB_VC] {
+            let found = analyse(&trace, &Options { engines: vec![engine.into()], ..Options::default() }, &Quiet);
             assert_eq!(found.races.len(), 1, "{name}, {}", engine.name());
         }
         let megabytes = peak_memory() >> 20;

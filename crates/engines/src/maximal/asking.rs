@@ -7,6 +7,7 @@ use crate::engine::{Context, DeadlockClaim, Found, RaceClaim, Subject};
 use crate::maximal::{Answer, Cycles, Lowered, Pairs, Stage, Undecided};
 use crate::watch::{on_all_cores, watched};
 use snag_model::{EventId, Level};
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -115,7 +116,9 @@ impl<'a, 'i, 't> Asking<'a, 'i, 't> {
                 done.fetch_add(1, Ordering::Relaxed);
             }
         };
-        watched(self.context.host, self.stop, &done, || on_all_cores(self.context.settings.jobs, tasks, worker));
+        watched(self.context.host, Duration::ZERO, self.stop, &done, || {
+            on_all_cores(self.context.settings.jobs, tasks, worker)
+        });
     }
 
     /// What was found, after a preparation that took so long.
@@ -166,7 +169,12 @@ impl<'a, 'i, 't> Asking<'a, 'i, 't> {
         let every = settings.all_pairs || task.is_about_events();
         let mut first_open: Option<(EventId, EventId, String)> = None;
         let mut refuted = 0;
-        for asked in self.pairs.of_task(task) {
+        let stopped = Cell::new(false);
+        let stop = || {
+            stopped.set(self.is_over());
+            stopped.get()
+        };
+        for asked in self.pairs.of_task(task, &stop) {
             // What code that was not observed may do is no finding.
             let (Some(first), Some(second)) = (self.original(asked.0), self.original(asked.1)) else { continue };
             // A window is one of the trace as it was given.
@@ -216,6 +224,9 @@ impl<'a, 'i, 't> Asking<'a, 'i, 't> {
                     }
                 }
             }
+        }
+        if stopped.get() && first_open.is_none() {
+            host.leave(Subject::LocationPair, NOT_ASKED, 1);
         }
         if let Some((first, second, reason)) = first_open {
             host.undecided(first, second, &reason);

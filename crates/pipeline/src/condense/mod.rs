@@ -5,30 +5,28 @@
 
 mod condensed;
 
-use crate::analyse::{Done, Work, end_of, in_parts};
-use crate::analysis::{Analysis, Candidate, Deadlock, Engine, NOT_CHECKED, Options, Progress, Race, Subject};
+use crate::analysis::{Analysis, Candidate, Deadlock, NOT_CHECKED, Race};
 use crate::memory::Minded;
+use crate::options::Options;
+use crate::plan::{Step, steps};
+use crate::progress::Progress;
+use crate::prove::end_of;
+use crate::run::{Done, run_steps};
 use crate::so_far::{Publish, SoFar};
 use crate::time::Time;
 pub use condensed::{Changed, Condensed, Private, Sieve, Survey};
 use snag_checker::Checker;
-use snag_model::{Cells, EventId, Trace};
-use snag_model::{Level, Schedule};
+use snag_engines::{EngineRef, Subject};
+use snag_model::{Cells, EventId, Level, Schedule, Trace};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Whether what is asked for can be found in a condensed trace.
 pub fn can_condense(options: &Options) -> bool {
-    let knows = |engine: &Engine| {
-        matches!(
-            engine,
-            Engine::Auto | Engine::Hb | Engine::HbVc | Engine::Fhb | Engine::Shb | Engine::ShbVc | Engine::Mc
-        )
-    };
-    options.engines.iter().all(knows)
-        && options.window.is_none()
+    options.engines.iter().all(|choice| choice.is_condensable())
+        && options.settings.window.is_none()
         && !options.ignore_missing
-        && options.level != Some(Level::Symbolic)
+        && options.settings.level != Some(Level::Symbolic)
 }
 
 /// What is left of a trace; `None` if the engines cannot do with that, or if it is not worth it.
@@ -60,8 +58,8 @@ pub fn analyse_condensed_into(
     again: &Again,
 ) {
     let memory = Minded::new(progress, options.memory);
-    let (quick, others): (Vec<Engine>, Vec<Engine>) =
-        in_parts(&options.engines).into_iter().partition(|engine| engine.is_quick());
+    let (quick, others): (Vec<Step>, Vec<Step>) =
+        steps(options, &condensed.trace).into_iter().partition(|step| step.engine.is_quick());
     let before = |deadline: Instant, needed: Duration| {
         deadline - needed.min(deadline.saturating_duration_since(Instant::now()) / 2)
     };
@@ -86,10 +84,9 @@ pub fn analyse_condensed_into(
 }
 
 /// Runs engines on a condensed trace.
-pub(crate) fn run_condensed(restoring: &Restoring, cells: &Cells, engines: &[Engine], time: &Time, done: Done) -> Done {
-    let mut work = Work::new(&restoring.condensed.trace, cells, restoring.options, time, restoring, done);
-    work.run(engines);
-    work.done
+pub(crate) fn run_condensed(restoring: &Restoring, cells: &Cells, steps: &[Step], time: &Time, done: Done) -> Done {
+    let Restoring { condensed, options, .. } = *restoring;
+    run_steps(&condensed.trace, cells, options, time, restoring, steps, done)
 }
 
 /// Hands on what was found in a condensed trace as what was found in the whole.
@@ -174,7 +171,7 @@ impl<'t> Whole<'t> {
     /// Gives events the numbers that they have in the whole trace, and has the checker look at every witness again. Of what is not in
     /// its beginning, if no more was read, nothing can be proved.
     pub fn restore(&self, condensed: &Condensed, options: &Options, time: &Time, analysis: &mut Analysis) {
-        let mut refused: Vec<(Engine, Subject, &str, Option<Candidate>)> = Vec::new();
+        let mut refused: Vec<(EngineRef, Subject, &str, Option<Candidate>)> = Vec::new();
         self.leave_out_unread(condensed, analysis, &mut refused);
         let original = |event: EventId| condensed.original(event);
         for Candidate { first, second, .. } in &mut analysis.candidates {
@@ -261,7 +258,7 @@ impl<'t> Whole<'t> {
         &self,
         condensed: &Condensed,
         analysis: &mut Analysis,
-        refused: &mut Vec<(Engine, Subject, &str, Option<Candidate>)>,
+        refused: &mut Vec<(EngineRef, Subject, &str, Option<Candidate>)>,
     ) {
         if self.trace.len() >= condensed.whole() {
             return;

@@ -14,9 +14,9 @@ mod cells;
 mod hold;
 pub mod window;
 
-use crate::analysis::Searches;
 use cells::{Pieces, overlap};
 use snag_checker::Checker;
+use snag_engines::Searches;
 use snag_engines::lock_history::races::{Found, Races, Settings};
 use snag_engines::lock_history::{Observer, Strategy};
 use snag_model::events::Event;
@@ -378,7 +378,7 @@ impl Online {
 
     /// What the searches did.
     pub fn searches(&self) -> Searches {
-        Searches::of(self.races.statistics(), None)
+        Searches { done: self.races.statistics(), anew: None }
     }
 }
 
