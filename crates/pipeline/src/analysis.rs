@@ -63,6 +63,11 @@ pub struct Candidate {
     pub reason: String,
 }
 
+impl Candidate {
+    /// The level at which candidates are listed: engines that leave any know no other.
+    pub const LEVEL: Level = Level::Writer;
+}
+
 /// What one engine did.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EngineReport {

@@ -27,6 +27,6 @@ pub use options::{Choice, Options};
 pub use progress::{Progress, Quiet};
 pub use run::{analyse, analyse_into};
 pub use snag_engines::maximal::Backend;
-pub use snag_engines::{ENGINES, EngineRef, Reduction, Searches, Settings, Subject, is_symbolic};
+pub use snag_engines::{Cost, ENGINES, EngineRef, Guarantee, Reduction, Searches, Settings, Subject, is_symbolic};
 pub use so_far::SoFar;
 pub use time::wait_for;

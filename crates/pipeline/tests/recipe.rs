@@ -32,11 +32,9 @@ fn read(text: &str) -> Trace {
 }
 
 fn with(trace: &Trace, engine: impl Into<Choice>, level: Option<Level>) -> Analysis {
-    let options = Options {
-        engines: vec![engine.into()],
-        settings: Settings { level, ..Settings::default() },
-        ..Options::default()
-    };
+    let engine = engine.into();
+    let options =
+        Options { engines: vec![engine], settings: Settings { level, ..Settings::default() }, ..Options::default() };
     let analysis = analyse(trace, &options, &Quiet);
     assert!(analysis.engines.iter().all(|report| report.complete), "{engine:?} {level:?}: {:?}", analysis.engines);
     analysis

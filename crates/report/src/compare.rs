@@ -6,7 +6,7 @@ use crate::findings::{Findings, Report, Unread};
 use crate::number::{bytes, counted, grouped, scaled, seconds};
 use crate::text::Style;
 use crate::words;
-use snag_pipeline::{Engine, EngineReport};
+use snag_pipeline::{EngineRef, EngineReport};
 use std::io::{self, Write};
 
 /// A table per trace: what each engine found and what that cost.
@@ -100,11 +100,12 @@ fn row(findings: &Findings, report: &EngineReport) -> Vec<String> {
 /// Recursive calls, and what became of them.
 fn searches(report: &EngineReport) -> Option<Vec<String>> {
     let searches = report.searches?;
-    let ratio = 100.0 * searches.calls as f64 / searches.potential.max(1) as f64;
+    let done = searches.done;
+    let ratio = 100.0 * done.calls as f64 / done.potential.max(1) as f64;
     let mut row = vec![report.engine.name().to_owned()];
-    row.extend([searches.queries, searches.reachable, searches.calls, searches.potential].map(grouped));
+    row.extend([done.queries, done.reachable, done.calls, done.potential].map(grouped));
     row.push(format!("{ratio:.1}"));
-    row.extend([searches.both, searches.lcc, searches.rc].map(grouped));
+    row.extend([done.both, done.lcc, done.rc].map(grouped));
     row.push(searches.anew.map_or(String::new(), grouped));
     Some(row)
 }
@@ -174,6 +175,6 @@ impl<W: Write> Report for Json<W> {
     }
 }
 
-fn proved(findings: &Findings, engine: Engine) -> u64 {
+fn proved(findings: &Findings, engine: EngineRef) -> u64 {
     findings.analysis.races.iter().filter(|race| race.engine == engine).count() as u64
 }

@@ -5,7 +5,7 @@
 //! escaped. Values may be as long as they like, nothing is kept.
 
 use crate::findings::Unread;
-use snag_pipeline::EngineReport;
+use snag_pipeline::{EngineReport, Searches};
 use std::io::{self, Write};
 
 /// Writes one JSON document.
@@ -131,15 +131,15 @@ impl<W: Write> Emitter<W> {
 
     /// Members that only engines with searches have.
     pub fn searches(&mut self, report: &EngineReport) -> io::Result<()> {
-        let Some(searches) = report.searches else { return Ok(()) };
-        self.integer_at("queries", searches.queries)?;
-        self.integer_at("reachable", searches.reachable)?;
-        self.integer_at("calls", searches.calls)?;
-        self.integer_at("potential_calls", searches.potential)?;
-        self.integer_at("both_branches", searches.both)?;
-        self.integer_at("lcc", searches.lcc)?;
-        self.integer_at("rc", searches.rc)?;
-        searches.anew.map_or(Ok(()), |calls| self.integer_at("calls_without_incrementality", calls))
+        let Some(Searches { done, anew }) = report.searches else { return Ok(()) };
+        self.integer_at("queries", done.queries)?;
+        self.integer_at("reachable", done.reachable)?;
+        self.integer_at("calls", done.calls)?;
+        self.integer_at("potential_calls", done.potential)?;
+        self.integer_at("both_branches", done.both)?;
+        self.integer_at("lcc", done.lcc)?;
+        self.integer_at("rc", done.rc)?;
+        anew.map_or(Ok(()), |calls| self.integer_at("calls_without_incrementality", calls))
     }
 
     /// The member that lists what a document lacks; none if it lacks nothing.

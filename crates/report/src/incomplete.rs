@@ -6,7 +6,7 @@ use crate::number::{counted, grouped, seconds};
 use crate::text::Style;
 use crate::words;
 use snag_model::{EventId, Trace};
-use snag_pipeline::Engine;
+use snag_pipeline::EngineRef;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
@@ -22,7 +22,7 @@ pub fn pair(trace: &Trace, first: EventId, second: EventId) -> Pair {
 /// What one engine reports on the incomplete trace.
 pub struct Row {
     /// Which one.
-    pub engine: Engine,
+    pub engine: EngineRef,
     /// Whether it took the trace as if no method were missing.
     pub ignoring: bool,
     /// What it reports.

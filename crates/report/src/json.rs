@@ -146,7 +146,7 @@ fn candidate<W: Write>(json: &mut Emitter<W>, shown: Shown, number: u64, pair: &
     json.object()?;
     json.string_at("id", &format!("C{number}"))?;
     json.string_at("engine", pair.engine.name())?;
-    json.string_at("level", pair.engine.level().word())?;
+    json.string_at("level", Candidate::LEVEL.word())?;
     access(json, "first", shown, pair.first)?;
     access(json, "second", shown, pair.second)?;
     locks(json, "locks_first", trace, &pair.locks_first)?;

@@ -8,7 +8,7 @@ use crate::words;
 use snag_model::Level;
 use snag_model::{LocId, LockId, Tables, VarId};
 use snag_pipeline::online::{Access, Race, Unproved};
-use snag_pipeline::{Analysis, Engine, EngineReport};
+use snag_pipeline::{Analysis, EngineReport, online};
 use std::io::{self, Write};
 
 /// What is said at the end.
@@ -156,7 +156,7 @@ impl<W: Write> Json<W> {
     fn pair(&mut self, id: &str, first: &Access, second: &Access, tables: &Tables) -> io::Result<()> {
         self.json.object()?;
         self.json.string_at("id", id)?;
-        self.json.string_at("engine", Engine::Tlh2.name())?;
+        self.json.string_at("engine", online::ENGINE.name())?;
         self.json.string_at("level", Level::Writer.word())?;
         self.access("first", first, tables)?;
         self.access("second", second, tables)?;

@@ -175,7 +175,7 @@ impl<W: Write> Results<'_, W> {
     fn candidate(&mut self, number: u64, pair: &Candidate) -> io::Result<()> {
         let headline = text::candidate_headline(self.trace, pair);
         self.begin(Rule::Candidate, &headline, &[pair.first, pair.second])?;
-        let level = pair.engine.level().word();
+        let level = Candidate::LEVEL.word();
         self.end(&format!("C{number}"), pair.engine.name(), level, Some(pair.count), Some(&pair.reason))
     }
 

@@ -1,11 +1,12 @@
 //! Findings of every kind, built by hand, in every machine format. The program
 //! itself does not produce all of them yet; the formats are fixed all the same.
 
+use snag_engines::{LOCKSET, SHB};
 use snag_formats::TraceReader;
 use snag_formats::std_format::StdReader;
 use snag_model::{EventId, LockId, Trace};
 use snag_model::{Level, Schedule};
-use snag_pipeline::{Analysis, Candidate, Deadlock, Engine, EngineReport, Left, Race, Subject};
+use snag_pipeline::{Analysis, Candidate, Deadlock, EngineReport, Left, Race, Subject};
 use snag_report::html::Html;
 use snag_report::json::Json;
 use snag_report::sarif::Sarif;
@@ -41,7 +42,7 @@ fn analysis() -> Analysis {
     let (locks_first, locks_second) = (Vec::new(), vec![LockId(1), LockId(0)]);
     Analysis {
         engines: vec![EngineReport {
-            engine: Engine::Shb,
+            engine: SHB,
             beyond: None,
             seconds: 0.0,
             events_per_second: f64::INFINITY,
@@ -53,7 +54,7 @@ fn analysis() -> Analysis {
             searches: None,
         }],
         races: vec![Race {
-            engine: Engine::Shb,
+            engine: SHB,
             level: Level::Value,
             first,
             second,
@@ -68,13 +69,13 @@ fn analysis() -> Analysis {
         // Missing methods were ignored by nobody here.
         ignoring_missing: Vec::new(),
         deadlocks: vec![Deadlock {
-            engine: Engine::Shb,
+            engine: SHB,
             level: Level::Control,
             pending: events(&[4, 8]),
             witness: Schedule::List(events(&[0, 1, 2, 7, 3])),
         }],
         candidates: vec![Candidate {
-            engine: Engine::Lockset,
+            engine: LOCKSET,
             first,
             second,
             locks_first,
@@ -83,7 +84,7 @@ fn analysis() -> Analysis {
             reason: "a \"reason\" with <signs>".to_owned(),
         }],
         left: vec![Left {
-            engine: Engine::Shb,
+            engine: SHB,
             what: Subject::LocationPair,
             reason: "not checked in time".to_owned(),
             count: 7,

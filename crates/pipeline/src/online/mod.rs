@@ -16,15 +16,18 @@ pub mod window;
 
 use cells::{Pieces, overlap};
 use snag_checker::Checker;
-use snag_engines::Searches;
 use snag_engines::lock_history::races::{Found, Races, Settings};
 use snag_engines::lock_history::{Observer, Strategy};
+use snag_engines::{EngineRef, Searches, TLH2};
 use snag_model::events::Event;
 use snag_model::{Cells, EventId, Events, LocId, LockId, Op, Tables, Trace, VarId};
 use snag_model::{Level, Schedule};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 use window::Window;
+
+/// Who finds the races of a stream.
+pub const ENGINE: EngineRef = TLH2;
 
 /// So long a pair waits for others, if the stream does not pause.
 const PATIENCE: Duration = Duration::from_millis(20);

@@ -22,7 +22,8 @@ use crate::values::Values;
 use crate::{describe, digest, story, words};
 use snag_model::Schedule;
 use snag_model::{EventId, LockId, ThreadId, Trace};
-use snag_pipeline::{Analysis, Candidate, Deadlock, Engine, EngineReport, Race};
+use snag_pipeline::{Analysis, Candidate, Deadlock, EngineRef, EngineReport, Race};
+use snag_pipeline::{Cost, Guarantee};
 use std::collections::HashMap;
 use std::io::{self, Write};
 use table::Table;
@@ -270,7 +271,7 @@ fn lock(trace: &Trace, event: EventId) -> String {
 }
 
 /// What the reader may rely on.
-pub(crate) fn guarantee(analysis: &Analysis, engine: Engine, level: &str) -> String {
+pub(crate) fn guarantee(analysis: &Analysis, engine: EngineRef, level: &str) -> String {
     let ignores = analysis.ignores_missing(engine);
     let engine = engine.name();
     if ignores {
@@ -390,7 +391,8 @@ pub(crate) fn summary_line(trace: &Trace, events: u64, report: &EngineReport, an
 
 /// Said of happens-before if it reports more than could be proved and nobody has asked to see it.
 fn unproved_line(report: &EngineReport, analysis: &Analysis) -> Option<String> {
-    if !matches!(report.engine, Engine::Hb | Engine::HbVc) || !report.complete {
+    let about = report.engine.about();
+    if about.guarantee != Guarantee::First || about.cost != Cost::Pass || !report.complete {
         return None;
     }
     let races = analysis.races.iter().filter(|race| race.engine == report.engine).count();

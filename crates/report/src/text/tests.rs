@@ -1,10 +1,10 @@
 //! Text of findings built by hand.
 
 use super::*;
+use snag_engines::{LOCKSET, SHB};
 use snag_formats::TraceReader;
 use snag_formats::std_format::StdReader;
 use snag_model::Level;
-use snag_pipeline::Engine;
 
 /// A trace written down in STD.
 pub fn std_trace(text: &str) -> Trace {
@@ -15,7 +15,7 @@ pub fn std_trace(text: &str) -> Trace {
 /// A race found by SHB, with the events before the pair as witness.
 pub fn race(first: u32, second: u32, witness: &[u32]) -> Race {
     Race {
-        engine: Engine::Shb,
+        engine: SHB,
         level: Level::Writer,
         first: EventId(first),
         second: EventId(second),
@@ -31,7 +31,7 @@ pub fn race(first: u32, second: u32, witness: &[u32]) -> Race {
 /// What SHB did.
 pub fn report() -> EngineReport {
     EngineReport {
-        engine: Engine::Shb,
+        engine: SHB,
         beyond: None,
         seconds: 0.01,
         events_per_second: 1e6,
@@ -119,7 +119,7 @@ fn without_unicode_everything_is_ascii_and_narrow_tables_fit() {
 fn candidates_and_early_stops_are_said_to_be_that() {
     let trace = std_trace(TRACE);
     let candidate = Candidate {
-        engine: Engine::Lockset,
+        engine: LOCKSET,
         first: EventId(1),
         second: EventId(3),
         locks_first: Vec::new(),
@@ -127,7 +127,7 @@ fn candidates_and_early_stops_are_said_to_be_that() {
         count: 2,
         reason: "no lock in common".to_owned(),
     };
-    let engine = EngineReport { engine: Engine::Lockset, complete: false, ..report() };
+    let engine = EngineReport { engine: LOCKSET, complete: false, ..report() };
     let analysis = Analysis { engines: vec![engine], candidates: vec![candidate], ..Analysis::default() };
     let text = print(&trace, &analysis, Style::default());
     assert!(text.starts_with("C1  unproved race on x: "), "{text}");
@@ -143,7 +143,7 @@ fn a_deadlock_says_who_waits_for_whom() {
         "a|acq(l)|A:1\na|acq(m)|A:2\na|rel(m)|\na|rel(l)|\nb|acq(m)|B:1\nb|acq(l)|B:2\nb|rel(l)|\nb|rel(m)|\n",
     );
     let deadlock = Deadlock {
-        engine: Engine::Shb,
+        engine: SHB,
         level: Level::Writer,
         pending: vec![EventId(1), EventId(5)],
         witness: Schedule::List(vec![EventId(0), EventId(4)]),
