@@ -7,10 +7,11 @@
 
 use snag_checker::Checker;
 use snag_engines::maximal::{Answer, Index, Limits, Pairs, Queries, Recipe, Stage};
+use snag_engines::{MC, RECIPE, SHB};
 use snag_model::Level;
 use snag_model::symbolic::Sort;
 use snag_model::{Cells, EventId, Op, Trace};
-use snag_pipeline::{Engine, Options, Quiet, analyse};
+use snag_pipeline::{EngineRef, Options, Quiet, Settings, analyse};
 use snag_recipe_lang::{Plan, compile, explore, random, run};
 use snag_testkit::Rng;
 use snag_testkit::dense::{Dense, symbolic_trace};
@@ -58,12 +59,12 @@ fn main() {
 
 /// The share of the real races that each level finds from one trace of each program.
 fn shares(programs: u64) {
-    let levels = [(Engine::Mc, Level::Writer), (Engine::Mc, Level::Value), (Engine::Mc, Level::Control)];
-    let levels: Vec<(Engine, Option<Level>)> =
+    let levels = [(MC, Level::Writer), (MC, Level::Value), (MC, Level::Control)];
+    let levels: Vec<(EngineRef, Option<Level>)> =
         levels.into_iter().map(|(engine, level)| (engine, Some(level))).collect();
-    let mut engines: Vec<(Engine, Option<Level>)> = vec![(Engine::Shb, None)];
+    let mut engines: Vec<(EngineRef, Option<Level>)> = vec![(SHB, None)];
     engines.extend(levels);
-    engines.push((Engine::Recipe, None));
+    engines.push((RECIPE, None));
     let mut found = vec![0; engines.len()];
     let mut false_alarms = vec![0; engines.len()];
     let (mut real, mut explored_all) = (0, 0);
@@ -79,7 +80,11 @@ fn shares(programs: u64) {
         let truth = explored.location_pairs();
         real += truth.len();
         for (at, &(engine, level)) in engines.iter().enumerate() {
-            let options = Options { engines: vec![engine], level, ..Options::default() };
+            let options = Options {
+                engines: vec![engine.into()],
+                settings: Settings { level, ..Settings::default() },
+                ..Options::default()
+            };
             let analysis = analyse(&run.trace, &options, &Quiet);
             let location = |event: EventId| run.trace.location_of(event).to_owned();
             let pairs: BTreeSet<(String, String)> = analysis
@@ -96,7 +101,7 @@ fn shares(programs: u64) {
     println!("| engine | level | races found from one trace | share | false alarms |");
     println!("|---|---|---|---|---|");
     for ((&(engine, level), found), false_alarms) in engines.iter().zip(found).zip(false_alarms) {
-        let level = level.map_or(if engine == Engine::Recipe { "symbolic" } else { "writer" }, Level::word);
+        let level = level.map_or(if engine == RECIPE { "symbolic" } else { "writer" }, Level::word);
         let share = 100.0 * found as f64 / real as f64;
         println!("| {} | {level} | {found} | {share:.1} % | {false_alarms} |", engine.name());
     }

@@ -7,6 +7,7 @@
 
 pub use crate::happens_before::LocationPair;
 use crate::maximal::Backend;
+use crate::watch::Watch;
 use snag_model::{Cells, EventId, Level, Op, Schedule, Space, Trace};
 use std::collections::HashSet;
 use std::fmt;
@@ -252,9 +253,8 @@ pub trait Host: Sync {
     fn phase(&self, name: &str, total: u64);
     /// So much of the phase is done.
     fn advance(&self, done: u64);
-    /// Called now and then while workers work, with how much they have done: whether they are to stop. They may take
-    /// `grace` longer; who takes more does not look at the time.
-    fn glance(&self, done: u64, grace: Duration) -> bool;
+    /// Called now and then while workers work: whether they are to stop.
+    fn glance(&self, watch: &Watch) -> bool;
     /// Nothing more is to be looked for.
     fn is_up(&self) -> bool;
     /// Nothing more is to be proved, either.

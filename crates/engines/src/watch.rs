@@ -7,31 +7,37 @@ use std::time::Duration;
 /// How often the budget and the user are asked.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Does something while another thread watches: `stop` becomes true when time is up, and progress shows `done`. The work
-/// may take `grace` longer. If there is no room for a thread, nobody watches.
-pub fn watched<R>(
-    host: &dyn Host,
-    grace: Duration,
-    stop: &AtomicBool,
-    done: &AtomicUsize,
-    work: impl FnOnce() -> R,
-) -> R {
+/// Work that somebody watches.
+pub struct Watch<'a> {
+    /// Becomes true when time is up.
+    pub stop: &'a AtomicBool,
+    /// How much is done.
+    pub done: &'a AtomicUsize,
+    /// Of how much.
+    pub total: usize,
+    /// It may take so much longer than there is time.
+    pub grace: Duration,
+    /// What to say of pairs that it has not come to, if it does not look at the time.
+    pub reason: &'static str,
+}
+
+/// Does something while another thread watches. If there is no room for a thread, nobody does.
+pub fn watched<R>(host: &dyn Host, watch: &Watch, work: impl FnOnce() -> R) -> R {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let watch = std::thread::Builder::new().spawn_scoped(scope, || {
+        let watching = std::thread::Builder::new().spawn_scoped(scope, || {
             while !over.load(Ordering::Acquire) {
-                let late = host.glance(done.load(Ordering::Relaxed) as u64, grace);
-                stop.fetch_or(late, Ordering::Relaxed);
+                watch.stop.fetch_or(host.glance(watch), Ordering::Relaxed);
                 std::thread::park_timeout(PATIENCE);
             }
         });
-        let Ok(watch) = watch else {
+        let Ok(watching) = watching else {
             // What could take longer than it may is not begun.
-            stop.fetch_or(host.shares().is_some() || host.is_up(), Ordering::Relaxed);
+            watch.stop.fetch_or(host.shares().is_some() || host.is_up(), Ordering::Relaxed);
             return work();
         };
         // Also if the work panics: nobody else tells the watch to end.
-        let _end = End { over: &over, watch: watch.thread() };
+        let _end = End { over: &over, watch: watching.thread() };
         work()
     })
 }

@@ -1,7 +1,7 @@
 //! CP and WCP against their definitions, on random traces with all kinds of events.
 
 use snag_engines::causal::{Races, Relation, Settings, preceding, races, reduce};
-use snag_engines::happens_before::{Limits, Racing};
+use snag_engines::happens_before::Limits;
 use snag_model::{Cells, EventId, Trace};
 use snag_testkit::causal::{cp, cp_in_window, cp_races, must, theorem_applies, unordered, wcp, wcp_races};
 use snag_testkit::random::{Rng, Shape, for_random_traces};

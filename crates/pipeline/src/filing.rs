@@ -10,6 +10,7 @@ use crate::options::Options;
 use crate::so_far::Publish;
 use crate::time::Time;
 use snag_checker::Checker;
+use snag_engines::watch::Watch;
 use snag_engines::{DeadlockClaim, EngineRef, Host, LocationPair, RaceClaim, Subject};
 use snag_model::{Cells, EventId, Level, LocId, LockId, Schedule, Trace};
 use std::collections::HashSet;
@@ -156,14 +157,15 @@ impl<'a, 't> Filing<'a, 't> {
         (locks, (!locations.contains(&LocId::NONE)).then_some(locations))
     }
 
-    /// Hands on what an engine has found that does not look at the time.
-    fn hand_on_early(&self) {
+    /// Hands on what an engine has found that does not look at the time, and how many pairs it has not come to.
+    fn hand_on_early(&self, reason: &str, open: usize) {
         let has_room = self.time.memory.is_none_or(|memory: &Minded| memory.has_room_for(1));
         if !has_room || self.handed_on.swap(true, Ordering::Relaxed) {
             return;
         }
         let mut analysis = self.lock().analysis.clone();
         put_in_order(self.trace, &mut analysis);
+        analysis.leave(self.engine, Subject::LocationPair, reason, open);
         analysis.unfinished(self.engine, self.beyond);
         self.publish.early(analysis);
     }
@@ -207,11 +209,12 @@ impl Host for Filing<'_, '_> {
         self.time.is_over()
     }
 
-    fn glance(&self, done: u64, grace: Duration) -> bool {
-        self.advance(done);
+    fn glance(&self, watch: &Watch) -> bool {
+        let done = watch.done.load(Ordering::Relaxed);
+        self.advance(done as u64);
         let up_for = self.time.up_for();
-        if up_for.is_some_and(|up_for| up_for > grace + DONE) {
-            self.hand_on_early();
+        if up_for.is_some_and(|up_for| up_for > watch.grace + DONE) {
+            self.hand_on_early(watch.reason, watch.total.saturating_sub(done));
         }
         up_for.is_some()
     }

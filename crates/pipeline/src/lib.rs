@@ -26,6 +26,7 @@ pub use memory::{free_memory, peak_memory};
 pub use options::{Choice, Options};
 pub use progress::{Progress, Quiet};
 pub use run::{analyse, analyse_into};
+pub use snag_engines as engines;
 pub use snag_engines::maximal::Backend;
 pub use snag_engines::{Cost, ENGINES, EngineRef, Guarantee, Reduction, Searches, Settings, Subject, is_symbolic};
 pub use so_far::SoFar;

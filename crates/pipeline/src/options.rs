@@ -47,6 +47,11 @@ impl Choice {
         }
     }
 
+    /// Whether the options about reduced traces mean something for it.
+    pub fn reduces(self) -> bool {
+        matches!(self, Choice::Engine(engine) if engine.about().reduces)
+    }
+
     /// Whether it finds something in a trace that no other engine does in the same way.
     pub fn differs_on(self, trace: &Trace) -> bool {
         match self {

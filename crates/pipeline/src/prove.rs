@@ -11,7 +11,7 @@ use crate::filing::{Filing, refused};
 use crate::time::GRACE;
 pub(crate) use search::standoffs;
 use snag_checker::Series;
-use snag_engines::watch::{on_all_cores, watched};
+use snag_engines::watch::{Watch, on_all_cores, watched};
 use snag_engines::{Context, Found, Host, LocationPair, Prover, Subject};
 use snag_model::{EventId, Schedule};
 use std::sync::Mutex;
@@ -119,11 +119,13 @@ fn judge(filing: &Filing, claims: &mut [&mut Claim]) {
             }
             let state = verdict(filing, &mut series, shared[at]);
             *verdicts[at].lock().expect("no judge panics") = state;
-            done.fetch_add(1, Ordering::Relaxed);
+            filing.advance(done.fetch_add(1, Ordering::Relaxed) as u64 + 1);
         }
     };
     let stop = AtomicBool::new(false);
-    watched(filing, GRACE, &stop, &done, || on_all_cores(filing.options.settings.jobs, in_order.len(), worker));
+    let total = in_order.len();
+    let watch = Watch { stop: &stop, done: &done, total, grace: GRACE, reason: NOT_CHECKED };
+    watched(filing, &watch, || on_all_cores(filing.options.settings.jobs, in_order.len(), worker));
     for at in in_order {
         claims[at].state = std::mem::replace(&mut *verdicts[at].lock().expect("no judge panics"), State::TooLate);
         claims[at].proposal = None;

@@ -202,20 +202,4 @@ mod tests {
         assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
         assert!(said.contains(&format!("found {:?}", found(&options))), "{said}");
     }
-
-    #[test]
-    fn a_panic_comes_to_whoever_waits() {
-        let waiting = std::panic::catch_unwind(|| wait_for(&Quiet, None, || panic!("as an engine may")));
-        assert!(waiting.is_err());
-    }
-
-    #[test]
-    fn after_its_time_work_has_a_moment_for_proofs_and_no_more() {
-        let time = Time::new(&Cancelled, None);
-        assert!(time.is_up() && !time.is_over());
-        std::thread::sleep(GRACE + Duration::from_millis(50));
-        assert!(time.is_up() && time.is_over());
-        assert!(!Time::new(&Quiet, None).is_up());
-        assert!(Time::new(&Quiet, Some(Instant::now())).is_up());
-    }
 }

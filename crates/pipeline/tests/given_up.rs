@@ -1,10 +1,13 @@
 //! Engines that do not look at the time: nobody waits for them, and what they have proved is not lost.
 
+use snag_engines::{MC, SHB};
 use snag_formats::TraceReader;
 use snag_formats::std_format::StdReader;
 use snag_model::Trace;
 use snag_pipeline::condense::Condensed;
-use snag_pipeline::{Again, Analysis, Engine, Options, Progress, Quiet, SoFar, analyse, analyse_condensed_into};
+use snag_pipeline::{
+    Again, Analysis, Choice, Options, Progress, Quiet, Settings, SoFar, analyse, analyse_condensed_into,
+};
 use snag_pipeline::{analyse_into, wait_for};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -46,8 +49,11 @@ impl Progress for Stuck {
 #[test]
 fn what_an_engine_has_proved_before_it_was_given_up_is_reported() {
     let (trace, so_far, stuck) = (trace(10), Arc::new(SoFar::default()), Arc::new(Stuck::default()));
-    let options =
-        Options { engines: vec![Engine::Shb], budget: Some(Duration::from_millis(500)), ..Options::default() };
+    let options = Options {
+        engines: vec![SHB.into()],
+        settings: Settings { budget: Some(Duration::from_millis(500)), ..Settings::default() },
+        ..Options::default()
+    };
     let deadline = Some(Instant::now() + Duration::from_millis(500));
     let done = wait_for(&*stuck.clone(), deadline, {
         let (trace, so_far, options) = (trace.clone(), so_far.clone(), options.clone());
@@ -80,7 +86,7 @@ fn condensed(trace: &Arc<Trace>, read: Option<usize>, options: &Options) -> Anal
 #[test]
 fn of_a_trace_that_was_read_again_in_part_what_lies_in_that_part_is_proved() {
     let trace = trace(10);
-    for engine in [Engine::Auto, Engine::Shb, Engine::Mc] {
+    for engine in [Choice::Auto, SHB.into(), MC.into()] {
         let options = Options { engines: vec![engine], ..Options::default() };
         let all = analyse(&trace, &Options { condense_from: usize::MAX, ..options.clone() }, &Quiet);
         assert_eq!(all.races.len(), 10);

@@ -11,7 +11,8 @@ use crate::input::Source;
 use crate::interrupt;
 use snag_model::{Events, Tables, Trace};
 use snag_pipeline::condense::{Condensed, Sieve, Survey};
-use snag_pipeline::{Analysis, Engine, Left, Options, Subject};
+use snag_pipeline::engines::{MC, SHB};
+use snag_pipeline::{Analysis, Choice, EngineRef, Left, Options, Subject};
 use snag_report::Unread;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -22,14 +23,14 @@ const WHOLE: u64 = 1 << 23;
 /// About how many bytes are needed for an event: to keep it, for SHB to look at it, for the maximal engine to do so, and to
 /// check proofs about it.
 const KEEP: u64 = 24;
-const SHB: u64 = 16;
+const QUICK: u64 = 16;
 const MAXIMAL: u64 = 64;
 const CHECK: u64 = 20;
 
 /// Up to how many events a trace is kept whole for these engines. Those that take one look at each event are done sooner than
 /// a trace is read again, so it may fill a quarter of the memory.
-pub fn whole_for(context: &Context, engines: &[Engine]) -> u64 {
-    let slow = |engine: &Engine| matches!(engine, Engine::Auto | Engine::Mc);
+pub fn whole_for(context: &Context, engines: &[Choice]) -> u64 {
+    let slow = |choice: &Choice| *choice == Choice::Auto || *choice == MC.into();
     match engines.iter().any(slow) {
         true => WHOLE,
         false => whole_in_a_hurry(context),
@@ -38,7 +39,7 @@ pub fn whole_for(context: &Context, engines: &[Engine]) -> u64 {
 
 /// The same for any engine if there is a budget: with a short one there is no time to read a trace twice.
 pub fn whole_in_a_hurry(context: &Context) -> u64 {
-    WHOLE.max(available(context).unwrap_or(0) / 4 / (KEEP + SHB + CHECK))
+    WHOLE.max(available(context).unwrap_or(0) / 4 / (KEEP + QUICK + CHECK))
 }
 
 /// A trace as it was read.
@@ -210,26 +211,26 @@ pub fn what_fits(context: &Context, path: &Path, options: &Options, events: usiz
 }
 
 /// The engines that can run instead of those that were asked for, if these cannot.
-fn plan(free: u64, options: &Options, events: usize) -> Result<Option<Vec<Engine>>, String> {
+fn plan(free: u64, options: &Options, events: usize) -> Result<Option<Vec<Choice>>, String> {
     let needed = |bytes: u64| events as u64 * bytes;
-    if needed(MAXIMAL) <= free || !options.engines.contains(&Engine::Auto) {
+    if needed(MAXIMAL) <= free || !options.engines.contains(&Choice::Auto) {
         return Ok(None);
     }
-    if needed(SHB) > free {
+    if needed(QUICK) > free {
         return Err(format!(
             "{events} events of it would have to be looked at together, for which about {} of memory are needed, and {} are \
              free; 'snag check --online' needs little, and finds less",
-            gigabytes(needed(SHB)),
+            gigabytes(needed(QUICK)),
             gigabytes(free)
         ));
     }
-    let smaller = |&engine: &Engine| if engine == Engine::Auto { Engine::Shb } else { engine };
+    let smaller = |&choice: &Choice| if choice == Choice::Auto { SHB.into() } else { choice };
     Ok(Some(options.engines.iter().map(smaller).collect()))
 }
 
 /// Notes that no engine has seen so many bytes of the file.
 pub fn note_unread(analysis: &mut Analysis, bytes: u64) {
-    let engines: Vec<Engine> = analysis.engines.iter().map(|report| report.engine).collect();
+    let engines: Vec<EngineRef> = analysis.engines.iter().map(|report| report.engine).collect();
     for engine in engines {
         let reason = "not read in time".to_owned();
         analysis.left.push(Left { engine, what: Subject::Byte, reason, count: bytes });
@@ -238,7 +239,7 @@ pub fn note_unread(analysis: &mut Analysis, bytes: u64) {
 
 /// Notes that the maximal engine was left out.
 pub fn note_left_out(analysis: &mut Analysis, events: usize) {
-    analysis.did_not_run(Engine::Mc, Some(Engine::Shb), events, "not looked at for lack of memory");
+    analysis.did_not_run(MC, Some(SHB), events, "not looked at for lack of memory");
 }
 
 fn gigabytes(bytes: u64) -> String {
@@ -259,14 +260,14 @@ mod tests {
         let auto = Options::default();
         let events = 1_000_000_000;
         assert_eq!(plan(64_000_000_000, &auto, events), Ok(None));
-        assert_eq!(plan(63_000_000_000, &auto, events), Ok(Some(vec![Engine::Shb])));
+        assert_eq!(plan(63_000_000_000, &auto, events), Ok(Some(vec![SHB.into()])));
         let refused = plan(15_000_000_000, &auto, events).expect_err("too little");
         assert!(
             refused.contains("16.0 GB") && refused.contains("15.0 GB") && refused.contains("--online"),
             "{refused}"
         );
         // Who asks for an engine gets it.
-        let mc = Options { engines: vec![Engine::Mc], ..Options::default() };
+        let mc = Options { engines: vec![MC.into()], ..Options::default() };
         assert_eq!(plan(0, &mc, events), Ok(None));
     }
 }

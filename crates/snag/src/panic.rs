@@ -30,7 +30,8 @@ fn message(info: &PanicHookInfo) -> String {
 mod tests {
     use super::*;
     use snag_formats::TraceReader;
-    use snag_pipeline::{Engine, Options, Progress};
+    use snag_pipeline::engines::{MC, SHB};
+    use snag_pipeline::{Options, Progress, Settings};
     use snag_synthesis::generate::{Generator, Shape};
     use std::io::Read;
     use std::process::{Child, Command, ExitStatus, Stdio};
@@ -62,8 +63,12 @@ mod tests {
         end_the_program();
         let shape = Shape { events: 200_000, racy: 0.01, ..Shape::default() };
         let (trace, _) = TraceReader::new(Box::new(Generator::new(shape)), None).read_all().expect("well formed");
-        let engines = vec![Engine::Shb, Engine::Mc];
-        let options = Options { engines, jobs: 4, all_pairs: true, ..Options::default() };
+        let engines = vec![SHB.into(), MC.into()];
+        let options = Options {
+            engines,
+            settings: Settings { jobs: 4, all_pairs: true, ..Settings::default() },
+            ..Options::default()
+        };
         let progress = Panics { phase: phase.to_owned(), reached: AtomicUsize::new(0) };
         snag_pipeline::analyse(&trace, &options, &progress);
     }

@@ -15,9 +15,9 @@ use crate::progress::Bars;
 use crate::time::Time;
 use snag_formats::globals::{self, Global};
 use snag_model::Level;
-use snag_model::{Op, Trace};
+use snag_model::Trace;
 use snag_pipeline::condense::Condensed;
-use snag_pipeline::{Again, Analysis, Engine, Options, SoFar};
+use snag_pipeline::{Again, Analysis, Options, Settings, SoFar};
 use snag_recorder::recorded::Part;
 use snag_report::{Background, Findings, Report, Suppressed, Suppressions, Unread};
 use std::io;
@@ -137,7 +137,7 @@ fn one(
         return Err(refuse("interrupted before it was analysed".to_owned()));
     }
     interrupt::doing(Doing::Reading);
-    let time = Time::new(job.options.budget);
+    let time = Time::new(job.options.settings.budget);
     let can_condense = !job.one_by_one && job.globals.is_empty() && snag_pipeline::can_condense(&job.options);
     let most = can_condense.then_some(job.whole);
     let (mut read, whole, unread) = long::read(context, path, most, time.for_reading()).map_err(Stop::Trace)?;
@@ -145,10 +145,10 @@ fn one(
     if let Read::Whole(trace) = &mut read {
         globals::declare(trace, &job.globals).map_err(refuse)?;
     }
-    level_fits(job.options.level, read.trace()).map_err(refuse)?;
+    level_fits(job.options.settings.level, read.trace()).map_err(refuse)?;
     let (fitting, left_out) = long::what_fits(context, path, &job.options, read.trace().len()).map_err(refuse)?;
     let events = read.events();
-    let options = Options { budget: time.left(events), ..fitting };
+    let options = Options { settings: Settings { budget: time.left(events), ..fitting.settings.clone() }, ..fitting };
     let (mut trace, mut analysis) = match read {
         Read::Whole(trace) => analyse(context, trace, job, &options),
         Read::Condensed(condensed, once) => {
@@ -193,7 +193,7 @@ fn condensed_first(
     options: &Options,
 ) -> Result<(Arc<Trace>, Analysis), Unread> {
     let bars = Arc::new(context.bars());
-    let deadline = options.budget.map(|budget| Instant::now() + budget);
+    let deadline = options.settings.budget.map(|budget| Instant::now() + budget);
     let condensed = Arc::new(condensed);
     let whole: Arc<Mutex<Option<Result<Arc<Trace>, Unread>>>> = Arc::default();
     let again = {
@@ -245,19 +245,13 @@ const TO_READ_AGAIN: Duration = Duration::from_millis(200);
 /// Analyses a trace that is whole in memory.
 fn analyse(context: &Context, trace: Trace, job: &Job, options: &Options) -> (Arc<Trace>, Analysis) {
     let (bars, trace) = (Arc::new(context.bars()), Arc::new(trace));
-    let deadline = options.budget.map(|budget| Instant::now() + budget);
+    let deadline = options.settings.budget.map(|budget| Instant::now() + budget);
     let engines = match job.one_by_one {
         false => options.engines.clone(),
         true => {
             // On a trace without missing methods engines that are about these do what mc does, and without expressions
             // so does recipe.
-            let missing = trace.events.ops().contains(&Op::MethodBegin);
-            let symbolic = snag_pipeline::is_symbolic(&trace);
-            let differs = |engine: &Engine| match engine {
-                Engine::Recipe => symbolic,
-                engine => missing || !engine.is_about_missing(),
-            };
-            options.engines.iter().copied().filter(differs).collect()
+            options.engines.iter().copied().filter(|engine| engine.differs_on(&trace)).collect()
         }
     };
     let options = Options { engines, ..options.clone() };
@@ -270,7 +264,11 @@ fn analyse(context: &Context, trace: Trace, job: &Job, options: &Options) -> (Ar
                 for &engine in &options.engines {
                     forget_peak_memory();
                     let budget = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-                    let options = Options { engines: vec![engine], budget, ..options.clone() };
+                    let options = Options {
+                        engines: vec![engine],
+                        settings: Settings { budget, ..options.settings.clone() },
+                        ..options.clone()
+                    };
                     snag_pipeline::analyse_into(&trace, &options, &bars, so_far);
                 }
             }

@@ -5,7 +5,7 @@
 
 use crate::engine::{Context, DeadlockClaim, Found, RaceClaim, Subject};
 use crate::maximal::{Answer, Cycles, Lowered, Pairs, Stage, Undecided};
-use crate::watch::{on_all_cores, watched};
+use crate::watch::{Watch, on_all_cores, watched};
 use snag_model::{EventId, Level};
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -116,9 +116,8 @@ impl<'a, 'i, 't> Asking<'a, 'i, 't> {
                 done.fetch_add(1, Ordering::Relaxed);
             }
         };
-        watched(self.context.host, Duration::ZERO, self.stop, &done, || {
-            on_all_cores(self.context.settings.jobs, tasks, worker)
-        });
+        let watch = Watch { stop: self.stop, done: &done, total: tasks, grace: Duration::ZERO, reason: NOT_ASKED };
+        watched(self.context.host, &watch, || on_all_cores(self.context.settings.jobs, tasks, worker));
     }
 
     /// What was found, after a preparation that took so long.

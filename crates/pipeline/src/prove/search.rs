@@ -7,7 +7,7 @@
 use super::{Claim, State};
 use crate::filing::Filing;
 use snag_engines::maximal::{Answer, Cycles, Index, Limits, Lowered, Missing, Queries, Undecided};
-use snag_engines::watch::{on_all_cores, watched};
+use snag_engines::watch::{Watch, on_all_cores, watched};
 use snag_engines::{Context, DeadlockClaim, Host, Subject};
 use snag_model::{Cells, EventId, Level, Trace};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -42,7 +42,7 @@ pub(super) fn propose(filing: &Filing, context: &Context, claims: &mut [&mut Cla
     let pairs: Vec<[EventId; 2]> =
         claims.iter().map(|claim| [here(claim.pair.first), here(claim.pair.second)]).collect();
     context.phase("deciding", pairs.len());
-    let (answers, deadlocks) = with_limits(filing, |limits, done| {
+    let (answers, deadlocks) = with_limits(filing, pairs.len(), |limits, done| {
         let answers = ask_all(filing, &index, &pairs, limits, done);
         let refuted = answers.contains(&Answer::Impossible);
         let deadlocks = refuted && deadlocks(filing, &index, &lowered, level, limits);
@@ -78,7 +78,7 @@ pub(crate) fn standoffs(filing: &Filing, context: &Context, standoffs: &[Vec<Eve
     let level = filing.level();
     let lowered = Lowered::of(context.trace, context.cells, level);
     let index = Index::until(lowered.trace(), lowered.cells(), level, Missing::Reach, &|| filing.is_up());
-    with_limits(filing, |limits, _| {
+    with_limits(filing, standoffs.len(), |limits, _| {
         let mut queries = Queries::new(&index, limits.clone());
         for pending in standoffs {
             if filing.knows_deadlock(pending) {
@@ -101,11 +101,12 @@ pub(crate) fn standoffs(filing: &Filing, context: &Context, standoffs: &[Vec<Eve
 }
 
 /// Does something with questions that end when the budget is used up or the user wants to stop.
-fn with_limits<R>(filing: &Filing, ask: impl FnOnce(&Limits, &AtomicUsize) -> R) -> R {
+fn with_limits<R>(filing: &Filing, total: usize, ask: impl FnOnce(&Limits, &AtomicUsize) -> R) -> R {
     let (stop, done) = (Arc::new(AtomicBool::new(false)), AtomicUsize::new(0));
     let asked = stop.clone();
     let limits = Limits { stop: Some(Arc::new(move || asked.load(Ordering::Relaxed))), ..Limits::default() };
-    watched(filing, Duration::ZERO, &stop, &done, || ask(&limits, &done))
+    let watch = Watch { stop: &stop, done: &done, total, grace: Duration::ZERO, reason: NOT_DECIDED };
+    watched(filing, &watch, || ask(&limits, &done))
 }
 
 /// The answers about pairs of events, on all cores.

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use snag_formats::globals::Global;
 use snag_model::Level;
-use snag_pipeline::{Backend, Engine, Options};
+use snag_pipeline::{Backend, Choice, Options, Settings};
 use snag_report::html::Html;
 use snag_report::json::Json;
 use snag_report::sarif::Sarif;
@@ -49,7 +49,7 @@ pub struct Args {
 pub struct Analysis {
     /// Engines to run, in this order
     #[arg(long, value_name = "NAME[,NAME...]", value_delimiter = ',', default_value = "auto", value_parser = engine_parser())]
-    engine: Vec<Engine>,
+    engine: Vec<Choice>,
     /// What reads of a witness must see [default: the highest that the trace supports and the engine has]
     #[arg(long, value_name = "LEVEL", value_parser = level_parser())]
     level: Option<Level>,
@@ -83,7 +83,7 @@ pub struct Analysis {
     #[arg(long)]
     no_reduce: bool,
     /// Prove at most N races of each engine, the earliest ones, and count the others
-    #[arg(long, value_name = "N", default_value_t = Options::default().max_races)]
+    #[arg(long, value_name = "N", default_value_t = Settings::default().max_races)]
     max_races: usize,
     /// Who answers the questions of the engine mc; z3 needs a build with '--features z3' and is much slower
     #[arg(long, value_name = "SOLVER", default_value = "own", value_parser = solver_parser())]
@@ -121,9 +121,9 @@ enum Format {
     Html,
 }
 
-fn engine_parser() -> impl TypedValueParser<Value = Engine> {
-    PossibleValuesParser::new(Engine::ALL.map(|engine| PossibleValue::new(engine.name())))
-        .try_map(|name| Engine::by_name(&name).ok_or("this is no engine"))
+fn engine_parser() -> impl TypedValueParser<Value = Choice> {
+    PossibleValuesParser::new(Choice::all().map(|choice| PossibleValue::new(choice.name())))
+        .try_map(|name| Choice::by_name(&name).ok_or("this is no engine"))
 }
 
 fn level_parser() -> impl TypedValueParser<Value = Level> {
@@ -161,7 +161,8 @@ const WINDOW: u64 = 1 << 17;
 fn follow(context: &Context, args: &Args) -> Result<Status, Failure> {
     let Args { analysis, .. } = args;
     let [path] = args.traces.as_slice() else { return Err("--online takes one stream".to_owned().into()) };
-    if !matches!(analysis.engine.as_slice(), [Engine::Auto | Engine::Tlh2]) {
+    let fits = [Choice::Auto, snag_pipeline::online::ENGINE.into()];
+    if !matches!(analysis.engine.as_slice(), [engine] if fits.contains(engine)) {
         return Err("--online works with the engine tlh2 only".to_owned().into());
     }
     if analysis.level.is_some_and(|level| level != Level::Writer) {
@@ -222,8 +223,7 @@ pub struct Prepared<'a> {
 impl Analysis {
     /// Everything that can be said about the options before there is a trace.
     pub fn prepare(&self) -> Result<Prepared<'_>, Failure> {
-        let about = [Engine::Cp, Engine::Wcp];
-        if !self.engine.iter().any(|engine| about.contains(engine)) {
+        if !self.engine.iter().any(|engine| engine.reduces()) {
             let idle = [(self.all, "--all"), (self.no_reduce, "--no-reduce")];
             if let Some((_, option)) = idle.iter().find(|(given, _)| *given) {
                 return Err(format!("{option} is for the engines cp and wcp, and none of them is to run").into());
@@ -306,19 +306,22 @@ fn options(context: &Context, args: &Analysis) -> Options {
     }
     Options {
         engines,
-        level: args.level,
         candidates: args.candidates || args.all,
-        window: args.window.map(|events| usize::try_from(events).unwrap_or(usize::MAX)),
-        budget: args.budget,
         memory: context.most_memory,
-        all_pairs: args.all_pairs,
-        all: args.all,
-        reduce: !args.no_reduce,
-        anew: false,
-        max_races: args.max_races,
-        solver: args.solver,
-        jobs: context.jobs,
         ignore_missing: args.ignore_missing,
+        settings: Settings {
+            level: args.level,
+            window: args.window.map(|events| usize::try_from(events).unwrap_or(usize::MAX)),
+            budget: args.budget,
+            all_pairs: args.all_pairs,
+            all: args.all,
+            reduce: !args.no_reduce,
+            anew: false,
+            max_races: args.max_races,
+            solver: args.solver,
+            jobs: context.jobs,
+            ..Settings::default()
+        },
         ..Options::default()
     }
 }

@@ -6,7 +6,7 @@ use crate::failure::{Failure, Status};
 use crate::output::Output;
 use crate::survey::{self, Job};
 use clap::ValueEnum;
-use snag_pipeline::{Engine, Options};
+use snag_pipeline::{Choice, ENGINES, Options, Settings};
 use snag_report::Style;
 use snag_report::compare::{Json, Table};
 use std::path::PathBuf;
@@ -51,14 +51,10 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
         return incomplete::run(context, full, punched, args.format == Format::Json);
     }
     let style = Style { headings: args.traces.len() > 1, ..context.style(false) };
-    let options = Options {
-        engines: Engine::ALL.into_iter().filter(|&engine| engine != Engine::Auto).collect(),
-        jobs: context.jobs,
-        // Every engine by its own relation, as in the tables of the papers.
-        all: true,
-        anew: true,
-        ..Options::default()
-    };
+    // Every engine by its own relation, as in the tables of the papers.
+    let settings = Settings { jobs: context.jobs, all: true, anew: true, ..Settings::default() };
+    let engines = ENGINES.iter().copied().map(Choice::Engine).collect();
+    let options = Options { engines, settings, ..Options::default() };
     let job = Job {
         traces: &args.traces,
         options,

@@ -6,12 +6,13 @@ use crate::input::{self, Source};
 use crate::interrupt;
 use crate::output::Output;
 use snag_model::{EventId, Op, Trace};
-use snag_pipeline::{Engine, Options, analyse};
+use snag_pipeline::engines::{CP, HB, MC, RDIT, SB};
+use snag_pipeline::{EngineRef, Guarantee, Options, Settings, analyse};
 use snag_report::incomplete::{Comparison, Row, pair};
 use std::path::Path;
 
 /// Engines that know nothing of missing methods, and those that do.
-const ENGINES: [Engine; 5] = [Engine::Hb, Engine::Cp, Engine::Mc, Engine::Sb, Engine::Rdit];
+const ENGINES: [EngineRef; 5] = [HB, CP, MC, SB, RDIT];
 
 /// Compares a complete trace with one that has holes.
 pub fn run(context: &Context, full: &Path, punched: &Path, as_json: bool) -> Result<Status, Failure> {
@@ -26,19 +27,15 @@ pub fn run(context: &Context, full: &Path, punched: &Path, as_json: bool) -> Res
         return Err(format!("{}: methods are missing already: the truth is not known", input::name(full)).into());
     }
     let bars = context.bars();
-    let run = |trace: &Trace, engine: Engine| {
-        let options = Options {
-            engines: vec![engine],
-            jobs: context.jobs,
-            ignore_missing: true,
-            // What a relation reports, it reports, proved or not.
-            candidates: matches!(engine, Engine::Hb | Engine::Cp),
-            all: true,
-            ..Options::default()
-        };
+    let run = |trace: &Trace, engine: EngineRef| {
+        let settings = Settings { jobs: context.jobs, all: true, ..Settings::default() };
+        // What a relation reports, it reports, proved or not.
+        let candidates = engine.about().guarantee == Guarantee::First;
+        let options =
+            Options { engines: vec![engine.into()], settings, ignore_missing: true, candidates, ..Options::default() };
         analyse(trace, &options, &bars)
     };
-    let truth = run(&whole, Engine::Mc);
+    let truth = run(&whole, MC);
     let mut rows = Vec::new();
     for engine in ENGINES {
         let found = run(&holes, engine);

@@ -7,8 +7,8 @@ use crate::{input, interrupt};
 use snag_formats::compression::Compression;
 use snag_formats::{Format, Position, TraceReader};
 use snag_model::Events;
-use snag_pipeline::online::{Online, Unproved};
-use snag_pipeline::{Analysis, Engine, EngineReport, Left, Subject, peak_memory};
+use snag_pipeline::online::{ENGINE, Online, Unproved};
+use snag_pipeline::{Analysis, EngineReport, Left, Subject, peak_memory};
 use snag_report::live::{Live, Summary};
 use std::io::{self, Read};
 use std::path::Path;
@@ -61,7 +61,7 @@ pub fn run(context: &Context, path: &Path, wishes: &Wishes, report: &mut dyn Liv
     let seconds = started.elapsed().as_secs_f64();
     let busy = first_event.map_or(seconds, |first: Instant| first.elapsed().as_secs_f64());
     let engine = EngineReport {
-        engine: Engine::Tlh2,
+        engine: ENGINE,
         beyond: None,
         seconds,
         events_per_second: online.events as f64 / busy.max(1e-9),
@@ -75,7 +75,7 @@ pub fn run(context: &Context, path: &Path, wishes: &Wishes, report: &mut dyn Liv
     let mut analysis = Analysis::default();
     let mut leave = |what: Subject, reason: &str| {
         let reason = reason.to_owned();
-        analysis.left.push(Left { engine: Engine::Tlh2, what, reason, count: 1 });
+        analysis.left.push(Left { engine: ENGINE, what, reason, count: 1 });
     };
     if !online.complete {
         leave(Subject::LocationPair, "too many at once, or too many in all");

@@ -193,7 +193,10 @@ fn race(
     command: Vec<OsString>,
     id: &str,
 ) -> Result<Status, Failure> {
-    let options = snag_pipeline::Options { jobs: context.jobs, ..Default::default() };
+    let options = snag_pipeline::Options {
+        settings: snag_pipeline::Settings { jobs: context.jobs, ..Default::default() },
+        ..Default::default()
+    };
     let bars = context.bars();
     let analysis = snag_pipeline::analyse(trace, &options, &bars);
     bars.clear();
