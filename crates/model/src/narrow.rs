@@ -21,6 +21,11 @@ impl Narrow {
         }
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// The number at an index.
     #[inline]
     pub fn get(&self, index: usize) -> u32 {

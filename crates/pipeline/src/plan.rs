@@ -35,7 +35,7 @@ pub(crate) fn in_order(options: &Options, trace: &Trace) -> Vec<Step> {
             // Recipe on its own does all that the maximal engine does.
             Choice::Auto => AUTO
                 .iter()
-                .filter(|(engine, _)| !by_name(*engine) && !(*engine == MC && by_name(RECIPE)))
+                .filter(|(engine, _)| !(by_name(*engine) || *engine == MC && by_name(RECIPE)))
                 .filter(|(engine, _)| *engine != RECIPE || goes_beyond_maximal(options, trace))
                 .map(|&(engine, beyond)| Step { engine, beyond, exhaustive: false })
                 .collect(),

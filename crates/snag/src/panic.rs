@@ -87,6 +87,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::zombie_processes, reason = "whether the hook ends the program is what is tested")]
     fn a_panic_ends_what_runs_even_if_nobody_can_be_told() {
         if std::env::var_os(IS_PROGRAM).is_some() {
             end_the_program();

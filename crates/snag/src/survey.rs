@@ -195,7 +195,7 @@ fn condensed_first(
     let bars = Arc::new(context.bars());
     let deadline = options.settings.budget.map(|budget| Instant::now() + budget);
     let condensed = Arc::new(condensed);
-    let whole: Arc<Mutex<Option<Result<Arc<Trace>, Unread>>>> = Arc::default();
+    let whole: Arc<Mutex<Option<ReadAgain>>> = Arc::default();
     let again = {
         let (context, path, bars) = (context.clone(), path.to_owned(), bars.clone());
         let (condensed, whole) = (condensed.clone(), whole.clone());
@@ -231,6 +231,9 @@ fn condensed_first(
         (None, Err(shared)) => Ok((Arc::new(shared.trace.clone()), analysis)),
     }
 }
+
+/// A trace that was read once more.
+type ReadAgain = Result<Arc<Trace>, Unread>;
 
 /// What was found, in words.
 fn counts(analysis: &Analysis) -> String {
