@@ -76,7 +76,7 @@ struct Profile {
 pub fn run(context: &Context, args: Args) -> Result<Status, Failure> {
     // Tests are run in the folders of their packages, but files are named from here.
     let keep = args.keep.map(absolute).transpose()?;
-    let args = &Args { keep, check: args.check.as_seen_from_here()?, ..args };
+    let args = &Args { keep, check: args.check.seen_from_here()?, ..args };
     let (for_cargo, for_program) = split(args);
     interrupt::listen(Then::End)?;
     interrupt::doing(Doing::Build);

@@ -249,7 +249,7 @@ impl Analysis {
     }
 
     /// The same analysis if another folder becomes the current one.
-    pub fn as_seen_from_here(self) -> Result<Analysis, String> {
+    pub fn seen_from_here(self) -> Result<Analysis, String> {
         let absolute = |path: PathBuf| match path == Path::new("-") {
             true => Ok(path),
             false => std::path::absolute(&path).map_err(|error| format!("{}: {error}", path.display())),
