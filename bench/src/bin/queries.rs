@@ -52,7 +52,7 @@ fn main() {
         }
     }
     println!(
-        "| shape | events | level | set-up s | median µs | mean µs | 99 % µs | max µs | races | bounds | impasse | ideal | local | search | search, of the time |"
+        "| shape | events | level | set-up s | median µs | mean µs | 99 % µs | max µs | races | bounds | nogood | ideal | local | search | search, of the time |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
     let chosen = |name: &&str| only.as_ref().is_none_or(|only| only == name);

@@ -6,7 +6,7 @@
 //! With `--features z3` the same questions are put to Z3 as well: the whole window as one formula.
 
 use snag_checker::Checker;
-use snag_engines::maximal::{Answer, Index, Limits, Pairs, Queries, Recipe, Stage};
+use snag_engines::maximal::{Answer, Index, Limits, Pairs, Queries, Stage, Stop};
 use snag_engines::{MC, RECIPE, SHB};
 use snag_model::Level;
 use snag_model::symbolic::Sort;
@@ -182,7 +182,6 @@ fn measure(what: &str, trace: &Trace, count: usize) {
     let branches = trace.events.ops().iter().filter(|&&op| op == Op::Branch).count();
     let (control, symbolic) = (Index::new(trace, &cells, Level::Control), Index::symbolic(trace, &cells));
     let checker = Checker::new(trace, &cells);
-    let recipe = Recipe::of(&symbolic);
     let mut queries = Queries::new(&control, Limits::default());
     let (mut by_control, mut races, mut undecided) = (0, 0, 0);
     let mut stages: HashMap<Stage, usize> = HashMap::new();
@@ -195,7 +194,8 @@ fn measure(what: &str, trace: &Trace, count: usize) {
             continue;
         }
         let started = Instant::now();
-        let mut asker = recipe.asker(Some(std::sync::Arc::new(move || started.elapsed() > PATIENCE)));
+        let stop: Stop = std::sync::Arc::new(move || started.elapsed() > PATIENCE);
+        let mut asker = Queries::new(&symbolic, Limits { stop: Some(stop), ..Limits::default() });
         let (answer, stage) = asker.ask(pair);
         times.push(started.elapsed());
         *stages.entry(stage).or_default() += 1;
@@ -267,7 +267,6 @@ mod z3 {
             let branches = trace.events.ops().iter().filter(|&&op| op == Op::Branch).count();
             let cells = Cells::of(&trace);
             let index = Index::symbolic(&trace, &cells);
-            let recipe = Recipe::of(&index);
             let on_other_side = |event: &EventId| trace.events.ops()[event.index()].on_other_side();
             let mut pairs = candidates(&index, 4 * count);
             pairs.retain(|pair| !pair.iter().any(on_other_side));
@@ -275,8 +274,9 @@ mod z3 {
             let mut ours: Vec<(Duration, Option<bool>)> = Vec::new();
             for pair in &pairs {
                 let started = Instant::now();
-                let late = move || started.elapsed() > PATIENCE;
-                let answer = recipe.asker(Some(std::sync::Arc::new(late))).ask_without_divergence(pair).0;
+                let stop: Stop = std::sync::Arc::new(move || started.elapsed() > PATIENCE);
+                let limits = Limits { stop: Some(stop), may_diverge: false, ..Limits::default() };
+                let answer = Queries::new(&index, limits).ask(pair).0;
                 let decided = match answer {
                     Answer::Possible(_) => Some(true),
                     Answer::Impossible => Some(false),

@@ -1,7 +1,7 @@
 //! Recipe against the exhaustive search at level `symbolic`, and named cases.
 
 use snag_checker::Checker;
-use snag_engines::maximal::{Answer, Index, Recipe};
+use snag_engines::maximal::{Answer, Index, Limits, Queries};
 use snag_model::Level;
 use snag_model::symbolic::Symbolic;
 use snag_model::{Cells, EventId, Trace};
@@ -37,16 +37,15 @@ fn races_in_window(trace: &Trace, base: EventId, end: EventId) -> Result<BTreeSe
     let checker = Checker::new(trace, &cells);
     let index = Index::symbolic(trace, &cells);
     let mut found = BTreeSet::new();
-    let recipe = Recipe::of(&index);
-    let mut asker = recipe.asker(None);
-    asker.set_window(base, end);
+    let mut queries = Queries::new(&index, Limits::default());
+    queries.set_window(base, end);
     for (a, b) in conflicting(trace, &cells).into_iter().filter(|&(a, b)| a >= base && b < end) {
-        match asker.ask(&[a, b]).0 {
+        match queries.ask(&[a, b]).0 {
             Answer::Possible(schedule) => {
-                let refused = |why| format!("({a:?}, {b:?}) {schedule:?}, diverging {:?}: {why}", asker.diverging);
-                let reads = checker.reads_of(schedule.iter(trace), &asker.diverging).map_err(refused)?;
+                let refused = |why| format!("({a:?}, {b:?}) {schedule:?}, diverging {:?}: {why}", queries.diverging);
+                let reads = checker.reads_of(schedule.iter(trace), &queries.diverging).map_err(refused)?;
                 checker
-                    .check_race_with_values(schedule.iter(trace), &asker.diverging, &reads, a, b)
+                    .check_race_with_values(schedule.iter(trace), &queries.diverging, &reads, a, b)
                     .map_err(refused)?;
                 found.insert((a, b));
             }

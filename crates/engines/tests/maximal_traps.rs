@@ -20,7 +20,7 @@ fn is_race(trace: &Trace, first: u32, second: u32, level: Level) -> bool {
     let ways = [
         Limits::default(),
         Limits { search_only: true, ..Limits::default() },
-        Limits { local: &[1, 3, 6], ..Limits::default() },
+        Limits { local: Some(&[1, 3, 6]), ..Limits::default() },
         #[cfg(feature = "z3")]
         Limits { backend: snag_engines::maximal::Backend::Z3, ..Limits::default() },
     ];

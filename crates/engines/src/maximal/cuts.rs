@@ -7,6 +7,7 @@
 use crate::maximal::clock::Clock;
 use crate::maximal::index::Index;
 use crate::maximal::sections::Hold;
+use crate::maximal::symbolic::Expressions;
 use snag_model::EventId;
 
 /// Events that are all to come next: a racing pair, or the pending acquires of a deadlock.
@@ -53,6 +54,12 @@ impl Cuts {
         let mut least: Vec<u32> = (0..threads.count()).map(|t| threads.count_before(t, target.base)).collect();
         for &event in target.events {
             target.include_before(index, must, event, &mut least);
+        }
+        if let Some(expressions) = &index.expressions {
+            on_other_sides(index, expressions, target, &mut least)?;
+            let cuts = Cuts { least, most };
+            // A section may also end on the other side of a branch.
+            return cuts.respects().map(|()| cuts);
         }
         let mut cuts = Cuts { least, most };
         cuts.respects()?;
@@ -102,6 +109,24 @@ impl Cuts {
         }
         Some(grown)
     }
+}
+
+/// An event of the target on the other side of a branch is preceded by the alloc of what it accesses. `None` if the branch
+/// cannot go there, or cannot any more.
+fn on_other_sides(index: &Index, expressions: &Expressions, target: &Target, least: &mut [u32]) -> Option<()> {
+    let Index { threads, must, cells, .. } = index;
+    for &event in target.events.iter().filter(|&&event| index.op(event).on_other_side()) {
+        let side = expressions.sides.side(event)?;
+        if !side.possible || threads.position(event) >= side.end || side.branch < target.base {
+            return None;
+        }
+        if index.op(event).if_it_happens().is_access()
+            && let Some(alloc) = cells.block_of_event(event.index())
+        {
+            must.include(threads, alloc, least);
+        }
+    }
+    Some(())
 }
 
 /// No schedule contains the target, what must follow it, or what frees memory that it accesses.

@@ -5,10 +5,11 @@ use crate::maximal::hard::Hard;
 use crate::maximal::memory::Memory;
 use crate::maximal::must;
 use crate::maximal::observed;
-use crate::maximal::quiet::Quiet;
 use crate::maximal::sections::Sections;
 use crate::maximal::strands::Strands;
+use crate::maximal::symbolic::Expressions;
 use crate::maximal::threads::Threads;
+use crate::maximal::visible::Visible;
 use crate::missing::{Missing, MissingOrder};
 use snag_model::Level;
 use snag_model::{Cells, EventId, Op, Ops, SemId, Space, Trace};
@@ -32,8 +33,10 @@ pub struct Index<'t> {
     pub(crate) must: Clock,
     /// Hard order and, for every read, the write it saw: what keeps all reads as they were.
     pub(crate) observed: Clock,
-    /// What need not be looked at when schedules are tried.
-    pub(crate) quiet: Quiet,
+    /// What has to be looked at when schedules are tried.
+    pub(crate) visible: Visible,
+    /// Expressions and other sides of branches, at level `symbolic`.
+    pub(crate) expressions: Option<Expressions<'t>>,
     /// Positions of branches and calls of missing methods, per thread; these make a thread's reads count at
     /// `control`.
     branches: Vec<Vec<u32>>,
@@ -78,19 +81,23 @@ impl<'t> Index<'t> {
         let ops = Ops::of(trace.events.ops());
         let level = match level {
             Level::Control | Level::Symbolic if !ops.any(&[Op::Branch]) => Level::Value,
-            // Queries know no expressions; every schedule of `control` is one of `symbolic`.
+            // Without expressions; every schedule of `control` is one of `symbolic`.
             Level::Symbolic => Level::Control,
             level => level,
         };
         let mut index = Index::with_hard_order(trace, cells, level, missing);
         must::refine(&mut index, stop);
-        index.quiet = Quiet::of(&index);
+        index.visible = Visible::of(&index);
         index
     }
 
-    /// What [`crate::maximal::Recipe`] needs to know. No read has to be kept at level `symbolic`, so nothing follows from reads.
+    /// The same for questions at level `symbolic`, where no read has to be kept, so nothing follows from reads.
     pub fn symbolic(trace: &'t Trace, cells: &'t Cells) -> Index<'t> {
-        Index::with_hard_order(trace, cells, Level::Symbolic, Missing::Reach)
+        let mut index = Index::with_hard_order(trace, cells, Level::Symbolic, Missing::Reach);
+        let Index { threads, memory, sections, .. } = &mut index;
+        index.expressions = Some(Expressions::of(trace, cells, threads, memory, sections));
+        index.visible = Visible::all(cells.count(), &index.threads);
+        index
     }
 
     /// The must order is the hard order at first.
@@ -107,7 +114,8 @@ impl<'t> Index<'t> {
             cells,
             level,
             must: hard.clone(),
-            quiet: Quiet::nothing(),
+            visible: Visible::default(),
+            expressions: None,
             branches: branches(trace, &threads, level),
             wakes: wakes(trace),
             frees: frees(trace, cells),
@@ -200,11 +208,6 @@ impl<'t> Index<'t> {
             return None;
         }
         self.frees.get(&self.cells.block_of_event(access.index())?).copied()
-    }
-
-    /// Whether anything is ever freed.
-    pub(crate) fn has_frees(&self) -> bool {
-        !self.frees.is_empty()
     }
 }
 

@@ -3,25 +3,26 @@
 //! | stage | answers | by |
 //! |---|---|---|
 //! | bounds | no | what every schedule needs contradicts what none can contain ([`crate::maximal::cuts`]) |
-//! | impasse | no | what an earlier search refuted ([`crate::maximal::impasse`]) |
+//! | nogood | no | what an earlier search refuted ([`crate::maximal::nogood`]) |
 //! | ideal | yes | the trace itself, restricted to what is needed ([`crate::maximal::observed`]) |
 //! | local | both | the trace up to a few hundred events before, then a short search |
-//! | search | both | lazy search with learning over the whole trace ([`crate::maximal::search`]) |
+//! | search | both | the refinement loop over the whole trace ([`crate::maximal::search`]) |
+//!
+//! The level of the index decides about the semantics of values. Symbolic values leave no nogoods and need not keep what was
+//! observed, so they have no second and third stage, and their local stage only ever says yes.
 
 use crate::maximal::cuts::{Cuts, Target};
-use crate::maximal::impasse::{Impasse, Impasses};
 use crate::maximal::index::Index;
+use crate::maximal::nogood::{Nogood, Nogoods};
 use crate::maximal::observed::ideal;
-use crate::maximal::replay::Replay;
+use crate::maximal::recorded::Recorded;
+use crate::maximal::run::Run;
 use crate::maximal::search::{Effort, Found, Search};
+use crate::maximal::semantics::Semantics;
 use crate::maximal::solver::Stop;
+use crate::maximal::symbolic::Symbolic;
 use snag_model::EventId;
-use snag_model::Schedule;
-
-/// What the local stage lets go of if nothing else is said.
-const LOCAL: [u32; 4] = [150, 1000, 6000, 40_000];
-/// How many rounds a local attempt may take.
-const LOCAL_ROUNDS: u32 = 24;
+use snag_model::{Level, Schedule};
 
 /// The answer to a query.
 #[derive(Clone, PartialEq, Debug)]
@@ -53,7 +54,7 @@ pub enum Undecided {
 #[allow(missing_docs)]
 pub enum Stage {
     Bounds,
-    Impasse,
+    Nogood,
     Ideal,
     Local,
     Search,
@@ -61,13 +62,13 @@ pub enum Stage {
 
 impl Stage {
     /// Every stage, in the order in which they are asked.
-    pub const ALL: [Stage; 5] = [Stage::Bounds, Stage::Impasse, Stage::Ideal, Stage::Local, Stage::Search];
+    pub const ALL: [Stage; 5] = [Stage::Bounds, Stage::Nogood, Stage::Ideal, Stage::Local, Stage::Search];
 
     /// Its name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Stage::Bounds => "bounds",
-            Stage::Impasse => "impasse",
+            Stage::Nogood => "nogood",
             Stage::Ideal => "ideal",
             Stage::Local => "local",
             Stage::Search => "search",
@@ -93,8 +94,11 @@ pub struct Limits {
     pub backend: Backend,
     /// Skip the stages that find schedules quickly. For tests and comparisons: the answers are the same.
     pub search_only: bool,
-    /// How many events before the target the local stage lets go of, one attempt after the other.
-    pub local: &'static [u32],
+    /// How many events before the target the local stage lets go of, one attempt after the other; what suits the level if
+    /// nothing is said.
+    pub local: Option<&'static [u32]>,
+    /// At level `symbolic`: branches may go the other way.
+    pub may_diverge: bool,
     /// A search may take so many steps ([`Effort::steps`]).
     pub steps: u64,
     /// Asked now and then whether to give up.
@@ -103,38 +107,58 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { backend: Backend::default(), search_only: false, local: &LOCAL, steps: u64::MAX, stop: None }
+        Limits {
+            backend: Backend::default(),
+            search_only: false,
+            local: None,
+            may_diverge: true,
+            steps: u64::MAX,
+            stop: None,
+        }
     }
 }
 
 /// Answers queries about one trace, one after the other. Each thread has its own.
 pub struct Queries<'i, 't> {
     index: &'i Index<'t>,
-    replay: Replay<'i, 't>,
+    runs: Runs<'i>,
     limits: Limits,
     #[cfg(feature = "z3")]
     z3: Option<crate::maximal::z3::Z3>,
     base: EventId,
     end: EventId,
-    impasses: Impasses,
-    /// What the last search took.
+    nogoods: Nogoods,
+    /// What the last query took.
     pub effort: Effort,
+    /// At level `symbolic`: the branches that diverge in the last schedule found, ascending.
+    pub diverging: Vec<EventId>,
+}
+
+/// Runs over the trace, by what values mean.
+enum Runs<'i> {
+    Recorded(Box<Run<'i, Recorded<'i>>>),
+    Symbolic(Box<Run<'i, Symbolic<'i>>>),
 }
 
 impl<'i, 't> Queries<'i, 't> {
-    /// Queries about the whole trace.
+    /// Queries about the whole trace, at the level of its index.
     pub fn new(index: &'i Index<'t>, limits: Limits) -> Queries<'i, 't> {
         let end = EventId::new(index.trace.len());
+        let is_symbolic = index.level == Level::Symbolic;
         Queries {
             index,
-            replay: Replay::new(index),
+            runs: match is_symbolic {
+                true => Runs::Symbolic(Box::new(Run::new(index))),
+                false => Runs::Recorded(Box::new(Run::new(index))),
+            },
             #[cfg(feature = "z3")]
-            z3: (limits.backend == Backend::Z3).then(crate::maximal::z3::Z3::new),
+            z3: (limits.backend == Backend::Z3 && !is_symbolic).then(crate::maximal::z3::Z3::new),
             limits,
             base: EventId(0),
             end,
-            impasses: Impasses::default(),
+            nogoods: Nogoods::default(),
             effort: Effort::default(),
+            diverging: Vec::new(),
         }
     }
 
@@ -149,10 +173,11 @@ impl<'i, 't> Queries<'i, 't> {
     }
 
     /// Whether all these events, of different threads, can come next after a feasible schedule: the two accesses of a
-    /// race, or the acquires of a deadlock. That they conflict, or wait for each other, is for the caller to know. What
-    /// another backend answers counts as the answer of the search.
+    /// race, or the acquires of a deadlock; at level `symbolic`, accesses also on the other side of a branch. That they conflict, or wait
+    /// for each other, is for the caller to know. What another backend answers counts as the answer of the search.
     pub fn ask(&mut self, events: &[EventId]) -> (Answer, Stage) {
         self.effort = Effort::default();
+        self.diverging.clear();
         let index = self.index;
         #[cfg(feature = "z3")]
         if let Some(z3) = &self.z3 {
@@ -162,27 +187,55 @@ impl<'i, 't> Queries<'i, 't> {
             };
             return (z3.ask(index, events, self.base, self.end, &options), Stage::Search);
         }
-        let target = Target { events, base: self.base, end: self.end };
-        let Some(cuts) = Cuts::of(index, &target) else { return (Answer::Impossible, Stage::Bounds) };
-        if self.impasses.refute(&cuts) {
-            return (Answer::Impossible, Stage::Impasse);
+        let mut query = Query {
+            index,
+            target: Target { events, base: self.base, end: self.end },
+            limits: &self.limits,
+            nogoods: &mut self.nogoods,
+            effort: &mut self.effort,
+            diverging: &mut self.diverging,
+        };
+        match &mut self.runs {
+            Runs::Recorded(run) => query.decide(run),
+            Runs::Symbolic(run) => query.decide(run),
+        }
+    }
+}
+
+/// One query on its way through the stages.
+struct Query<'q, 'i> {
+    index: &'i Index<'i>,
+    target: Target<'q>,
+    limits: &'q Limits,
+    nogoods: &'q mut Nogoods,
+    effort: &'q mut Effort,
+    diverging: &'q mut Vec<EventId>,
+}
+
+impl<'i> Query<'_, 'i> {
+    fn decide<S: Semantics<'i>>(&mut self, run: &mut Run<'i, S>) -> (Answer, Stage) {
+        let Some(cuts) = Cuts::of(self.index, &self.target) else { return (Answer::Impossible, Stage::Bounds) };
+        if self.nogoods.refute(&cuts) {
+            return (Answer::Impossible, Stage::Nogood);
         }
         if !self.limits.search_only {
-            if let Some(cut) = ideal(index, &cuts) {
-                return (Answer::Possible(self.prefixes(&cut)), Stage::Ideal);
+            if S::KEEPS_OBSERVED
+                && let Some(cut) = ideal(self.index, &cuts)
+            {
+                return (Answer::Possible(Schedule::Prefixes(self.index.threads.ends(&cut))), Stage::Ideal);
             }
-            for &distance in self.limits.local {
-                if let Some(answer) = self.local(events, distance, &cuts) {
+            for &distance in self.limits.local.unwrap_or(S::LOCAL) {
+                if let Some(answer) = self.local(run, distance, &cuts) {
                     return (answer, Stage::Local);
                 }
             }
         }
-        let (found, impasse) = self.search(target, cuts, u32::MAX);
-        if let Some(impasse) = impasse {
-            self.impasses.add(impasse);
+        let (found, nogood) = self.search(run, self.target, cuts, u32::MAX);
+        if let Some(nogood) = nogood {
+            self.nogoods.add(nogood);
         }
         let answer = match found {
-            Found::Witness => Answer::Possible(self.continued(self.base)),
+            Found::Witness => Answer::Possible(continued(self.target.base, &run.order)),
             Found::Refuted => Answer::Impossible,
             Found::Rounds => Answer::Unknown(Undecided::TooHard),
             Found::Stopped => Answer::Unknown(Undecided::Stopped),
@@ -192,47 +245,58 @@ impl<'i, 't> Queries<'i, 't> {
     }
 
     /// Searches, and says what a refutation has used.
-    fn search(&mut self, target: Target, cuts: Cuts, rounds: u32) -> (Found, Option<Impasse>) {
-        let stop = self.limits.stop.clone();
-        let mut search = Search::new(&mut self.replay, self.index, target, cuts, self.limits.steps, stop.clone());
-        let found = search.run(rounds, &|| stop.as_ref().is_some_and(|stop| stop()));
+    fn search<S: Semantics<'i>>(
+        &mut self,
+        run: &mut Run<'i, S>,
+        target: Target,
+        cuts: Cuts,
+        rounds: u32,
+    ) -> (Found, Option<Nogood>) {
+        let mut search = Search::new(run, self.index, target, cuts, self.limits);
+        let found = search.search(rounds);
         self.effort.add(search.effort);
-        let impasse = (found == Found::Refuted).then(|| search.impasse());
-        (found, impasse)
+        match found {
+            Found::Witness => {
+                self.diverging.extend(&run.proposal.diverging);
+                self.diverging.retain(|branch| run.order.contains(branch));
+                self.diverging.sort_unstable();
+                (found, None)
+            }
+            Found::Refuted => (found, search.nogood()),
+            _ => (found, None),
+        }
     }
 
     /// Keeps the trace as it was up to some events before the first event of the target. A refutation counts if it does
     /// not depend on that; `whole` are the bounds without it.
-    fn local(&mut self, events: &[EventId], distance: u32, whole: &Cuts) -> Option<Answer> {
+    fn local<S: Semantics<'i>>(&mut self, run: &mut Run<'i, S>, distance: u32, whole: &Cuts) -> Option<Answer> {
+        let Target { events, base: whole_base, end: whole_end } = self.target;
         let (first, last) = (events.iter().min()?.0, events.iter().max()?.0);
-        let base = EventId(first.saturating_sub(distance).max(self.base.0));
-        let end = EventId((last + 1).saturating_add(distance / 2).min(self.end.0));
-        if base == self.base {
+        let base = EventId(first.saturating_sub(distance).max(whole_base.0));
+        let end = EventId((last + 1).saturating_add(distance / 2).min(whole_end.0));
+        if base == whole_base {
             // No smaller than the whole, as far as what comes before counts.
             return None;
         }
         let target = Target { events, base, end };
         let cuts = Cuts::of(self.index, &target)?;
-        if self.impasses.refute(&cuts) {
+        if self.nogoods.refute(&cuts) {
             return None;
         }
-        let (found, impasse) = self.search(target, cuts, LOCAL_ROUNDS);
+        let (found, nogood) = self.search(run, target, cuts, S::LOCAL_ROUNDS);
         if found == Found::Witness {
-            return Some(Answer::Possible(self.continued(base)));
+            return Some(Answer::Possible(continued(base, &run.order)));
         }
-        let impasse = impasse.filter(|impasse| impasse.refutes(whole))?;
-        self.impasses.add(impasse);
+        let nogood = nogood.filter(|nogood| nogood.refutes(whole))?;
+        self.nogoods.add(nogood);
         Some(Answer::Impossible)
     }
+}
 
-    fn continued(&self, base: EventId) -> Schedule {
-        match base {
-            EventId(0) => Schedule::List(self.replay.order.clone()),
-            base => Schedule::Continued { as_observed: base, then: self.replay.order.clone() },
-        }
-    }
-
-    fn prefixes(&self, cut: &[u32]) -> Schedule {
-        Schedule::Prefixes(self.index.threads.ends(cut))
+/// The schedule that begins like the trace and goes on like this.
+fn continued(base: EventId, order: &[EventId]) -> Schedule {
+    match base {
+        EventId(0) => Schedule::List(order.to_vec()),
+        base => Schedule::Continued { as_observed: base, then: order.to_vec() },
     }
 }

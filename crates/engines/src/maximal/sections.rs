@@ -8,7 +8,7 @@ use crate::maximal::threads::Threads;
 use snag_model::{EventId, LockId, Op, Trace};
 use std::collections::HashMap;
 
-/// Number of a section, in the order in which they begin in the trace.
+/// Number of a section, in the order in which they begin in the trace; those on the other sides of branches come last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct SectionId(pub u32);
 
@@ -68,6 +68,8 @@ pub(crate) struct Sections {
     lists: usize,
     /// Per lock all its sections, in order.
     on_lock: Vec<Vec<SectionId>>,
+    /// Where sections may end on the other sides of branches.
+    side_ends: HashMap<SectionId, Vec<EventId>>,
     /// Distinct sets of holds.
     sets: Vec<Vec<Hold>>,
     /// Per thread from which position on it holds which set; ascending.
@@ -92,6 +94,7 @@ impl Sections {
             by_lock: [0, 1].map(|_| (0..locks).map(|_| Vec::new()).collect()),
             lists: 0,
             on_lock: vec![Vec::new(); locks],
+            side_ends: HashMap::new(),
             sets: vec![Vec::new()],
             held: vec![vec![(0, HeldId(0))]; threads.count()],
         };
@@ -157,9 +160,28 @@ impl Sections {
         all
     }
 
-    /// All sections, by number.
-    pub fn all(&self) -> &[Section] {
-        &self.sections
+    /// Adds a section that begins on the other side of a branch. Its number is greater than those of all sections of the
+    /// trace, and only [`Sections::get`], [`Sections::of_event`] and [`Sections::ends`] know of it.
+    pub fn begin_on_side(&mut self, section: Section) -> SectionId {
+        self.sections.push(section);
+        let number = self.sections.len() as u32;
+        self.of_event[section.start.index()] = number;
+        SectionId(number - 1)
+    }
+
+    /// Adds an event on the other side of a branch with which a section may end.
+    pub fn end_on_side(&mut self, section: SectionId, end: EventId) {
+        self.of_event[end.index()] = section.0 + 1;
+        self.side_ends.entry(section).or_default().push(end);
+    }
+
+    /// The events with which a section may end: one in the trace, the others on the other sides of branches.
+    pub fn ends(&self, section: SectionId) -> impl Iterator<Item = EventId> {
+        let on_sides = match self.side_ends.is_empty() {
+            true => None,
+            false => self.side_ends.get(&section),
+        };
+        self.get(section).end.into_iter().chain(on_sides.into_iter().flatten().copied())
     }
 
     pub fn get(&self, section: SectionId) -> &Section {

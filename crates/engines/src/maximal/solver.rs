@@ -214,12 +214,7 @@ impl Solver {
         self.refuted |= !self.sat.add_clause_reuse(&mut self.buffer);
     }
 
-    /// Looks for values that satisfy all clauses and the order.
-    pub fn solve(&mut self) -> Outcome {
-        self.solve_assuming(&[])
-    }
-
-    /// The same with literals that are true for this time.
+    /// Looks for values that satisfy all clauses and the order, with literals that are true for this time.
     pub fn solve_assuming(&mut self, assumed: &[Literal]) -> Outcome {
         if self.refuted {
             return Outcome::Unsatisfiable;
@@ -236,8 +231,8 @@ impl Solver {
         }
     }
 
-    /// Whether an assumed literal played a part in the last contradiction.
-    pub fn is_to_blame(&self, assumed: Literal) -> bool {
+    /// Whether an assumed literal is in the unsatisfiable core of the last contradiction.
+    pub fn is_in_core(&self, assumed: Literal) -> bool {
         !self.refuted && self.sat.unsat_core_contains_var(self.theory.outward(assumed).var())
     }
 

@@ -3,23 +3,24 @@
 //! Where the trace says all values, that is a matter of values. Otherwise a thread that has read what it read does what it did,
 //! known or not; and what it does without an expression is certain only then.
 
-use crate::maximal::recipe::cells::Seen;
-use crate::maximal::recipe::circuit::{Bit, NO, YES};
-use crate::maximal::recipe::search::Search;
+use crate::maximal::search::Search;
+use crate::maximal::symbolic::Symbolic;
+use crate::maximal::symbolic::cells::Seen;
+use crate::maximal::symbolic::circuit::{Bit, NO, YES};
 use snag_model::symbolic::Role;
 use snag_model::{EventId, Op, TermId};
 use std::collections::HashSet;
 
-impl Search<'_, '_, '_, '_> {
+impl<'i> Search<'_, 'i, Symbolic<'i>> {
     /// That a read finds what it found in the trace.
     pub(super) fn agrees(&mut self, read: EventId) -> Bit {
-        if let Some(&agrees) = self.agreeing.get(&read) {
+        if let Some(&agrees) = self.encoding.agreeing.get(&read) {
             return agrees;
         }
-        let memory = &self.world.index.memory;
+        let memory = &self.index.memory;
         let mut all = YES;
         for at in 0..self.found(read).cells.len() {
-            let Seen { cell, choices, bits, known, .. } = &self.reads[&read].cells[at];
+            let Seen { cell, choices, bits, known, .. } = &self.encoding.reads[&read].cells[at];
             let (cell, bits, known) = (*cell, bits.clone(), *known);
             let observed = memory.seen(read, cell);
             let same = choices.iter().find(|choice| choice.source == observed).map(|choice| choice.chosen);
@@ -38,7 +39,7 @@ impl Search<'_, '_, '_, '_> {
             let agrees = self.or(by_write, by_value);
             all = self.and(all, agrees);
         }
-        self.agreeing.insert(read, all);
+        self.encoding.agreeing.insert(read, all);
         all
     }
 
@@ -52,30 +53,30 @@ impl Search<'_, '_, '_, '_> {
 
     /// That a write does what it did in the trace. Left open at first.
     pub(super) fn as_observed_write(&mut self, write: EventId) -> Bit {
-        if write < self.scope.base {
+        if write < self.formula.base {
             return YES;
         }
-        if let Some(&bit) = self.observed.get(&write) {
+        if let Some(&bit) = self.encoding.observed.get(&write) {
             return bit;
         }
-        let bit = self.line.fresh(true);
-        self.observed.insert(write, bit);
-        self.open_observed.push(write);
+        let bit = self.formula.fresh(true);
+        self.encoding.observed.insert(write, bit);
+        self.encoding.open_observed.push(write);
         bit
     }
 
     pub(super) fn is_as_observed(&mut self, write: EventId) -> Bit {
-        let threads = &self.world.index.threads;
-        let op = self.world.index.op(write);
+        let threads = &self.index.threads;
+        let op = self.index.op(write);
         if op.on_other_side() {
             return NO;
         }
-        let Role::Write(term) = self.world.symbolic.role(write) else {
+        let Role::Write(term) = self.expressions().symbolic.role(write) else {
             let rmw = op == Op::Rmw;
             return self.not_strayed(threads.thread(write), threads.position(write) + rmw as u32);
         };
         let same = self.as_observed_term(term);
-        let Some(value) = self.world.index.trace.event(write).value_written() else { return same };
+        let Some(value) = self.index.trace.event(write).value_written() else { return same };
         let written = self.written(write);
         let equal = self.equals(&written.bits, written.known, value as u64);
         self.or(same, equal)
@@ -83,17 +84,17 @@ impl Search<'_, '_, '_, '_> {
 
     pub(super) fn as_observed_term(&mut self, term: TermId) -> Bit {
         // As in the trace are those symbols whose reads are.
-        let (mut todo, mut seen) = (self.world.symbols_of(term), HashSet::new());
+        let (mut todo, mut seen) = (self.expressions().symbols_of(term), HashSet::new());
         let mut all = YES;
         while let Some(symbol) = todo.pop() {
             if self.is_settled(symbol) || !seen.insert(symbol) {
                 continue;
             }
-            let definition = self.world.symbolic.definition(symbol);
+            let definition = self.expressions().symbolic.definition(symbol);
             let same = match definition.term {
-                _ if self.world.index.op(definition.event).on_other_side() => NO,
+                _ if self.index.op(definition.event).on_other_side() => NO,
                 Some(term) => {
-                    todo.extend(self.world.symbols_of(term));
+                    todo.extend(self.expressions().symbols_of(term));
                     continue;
                 }
                 None => self.agrees(definition.event),
@@ -105,18 +106,18 @@ impl Search<'_, '_, '_, '_> {
 
     /// The position of the first read of a thread that may find something else.
     pub(super) fn first_read(&self, thread: usize) -> u32 {
-        let reads = &self.world.reads[thread];
-        let from = self.world.index.threads.count_before(thread, self.scope.base);
+        let reads = &self.expressions().reads[thread];
+        let from = self.index.threads.count_before(thread, self.formula.base);
         reads.get(reads.partition_point(|&read| read < from)).copied().unwrap_or(u32::MAX)
     }
 
     /// That all reads among the first events of a thread find what they found in the trace.
     pub(super) fn not_strayed(&mut self, thread: usize, count: u32) -> Bit {
-        let world = self.world;
-        let from = world.index.threads.count_before(thread, self.scope.base);
+        let expressions = self.expressions();
+        let from = self.index.threads.count_before(thread, self.formula.base);
         let mut all = YES;
-        for &read in world.reads[thread].iter().filter(|&&read| read >= from && read < count) {
-            let agrees = self.agrees(world.index.threads.event(thread, read));
+        for &read in expressions.reads[thread].iter().filter(|&&read| read >= from && read < count) {
+            let agrees = self.agrees(self.index.threads.event(thread, read));
             all = self.and(all, agrees);
         }
         all

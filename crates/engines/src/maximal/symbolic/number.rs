@@ -4,8 +4,8 @@
 //! operation yields as many bits as its result can have, and [`Numbers::convert`] cuts them down. Nothing overflows
 //! unseen, whatever the type.
 
-use crate::maximal::recipe::circuit::{Bit, Circuit, NO, YES};
-use crate::maximal::recipe::clauses::Clauses;
+use crate::maximal::formula::Formula;
+use crate::maximal::symbolic::circuit::{Bit, Circuit, NO, YES};
 use snag_model::symbolic::{Binary, Sort, Unary};
 
 /// Bits, the lowest first; there is at least one, and the last one is the sign.
@@ -73,9 +73,9 @@ impl Number {
 }
 
 /// Does arithmetic.
-pub(crate) struct Numbers<'c> {
+pub(crate) struct Numbers<'c, 'i> {
     pub circuit: &'c mut Circuit,
-    pub line: &'c mut Clauses,
+    pub formula: &'c mut Formula<'i>,
 }
 
 /// A result, and that there is none.
@@ -84,17 +84,17 @@ pub(crate) struct Computed {
     pub undefined: Bit,
 }
 
-impl Numbers<'_> {
+impl Numbers<'_, '_> {
     fn and(&mut self, a: Bit, b: Bit) -> Bit {
-        self.circuit.and(self.line, a, b)
+        self.circuit.and(self.formula, a, b)
     }
 
     fn or(&mut self, a: Bit, b: Bit) -> Bit {
-        self.circuit.or(self.line, a, b)
+        self.circuit.or(self.formula, a, b)
     }
 
     fn xor(&mut self, a: Bit, b: Bit) -> Bit {
-        self.circuit.xor(self.line, a, b)
+        self.circuit.xor(self.formula, a, b)
     }
 
     /// The value of a type that a number becomes.
@@ -114,12 +114,12 @@ impl Numbers<'_> {
 
     pub fn is_not_zero(&mut self, number: &Number) -> Bit {
         let bits = number.0.clone();
-        self.circuit.any(self.line, bits)
+        self.circuit.any(self.formula, bits)
     }
 
     pub fn choose(&mut self, condition: Bit, yes: &Number, no: &Number) -> Number {
         let width = yes.width().max(no.width());
-        let bits = (0..width).map(|at| self.circuit.choose(self.line, condition, yes.bit(at), no.bit(at)));
+        let bits = (0..width).map(|at| self.circuit.choose(self.formula, condition, yes.bit(at), no.bit(at)));
         Number::from_bits(bits.collect())
     }
 
@@ -144,7 +144,7 @@ impl Numbers<'_> {
             let half = self.xor(a, b);
             bits.push(self.xor(half, carry));
             if at + 1 < width {
-                carry = self.circuit.majority(self.line, a, b, carry);
+                carry = self.circuit.majority(self.formula, a, b, carry);
             }
         }
         Number::from_bits(bits)
@@ -232,7 +232,7 @@ impl Numbers<'_> {
             bits = bits
                 .iter()
                 .zip(shifted)
-                .map(|(&bit, shifted)| self.circuit.choose(self.line, moved, shifted, bit))
+                .map(|(&bit, shifted)| self.circuit.choose(self.formula, moved, shifted, bit))
                 .collect();
             step *= 2;
         }
@@ -354,8 +354,11 @@ pub(crate) fn truth(bit: Bit) -> Computed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::maximal::cuts::{Cuts, Target};
+    use crate::maximal::index::Index;
     use crate::maximal::solver::Outcome;
     use snag_model::symbolic::{binary, unary};
+    use snag_model::{Cells, EventId, Trace};
 
     const SORTS: [&str; 6] = ["i8", "u8", "i16", "u64", "i64", "int"];
     const OPERATORS: [Binary; 15] = [
@@ -400,10 +403,20 @@ mod tests {
         !(fixed && sort == Sort::Int)
     }
 
+    /// Nothing is known about an empty trace.
+    fn empty<'i>(index: &'i Index<'i>) -> Formula<'i> {
+        let target = Target { events: &[], base: EventId(0), end: EventId(0) };
+        let cuts = Cuts { least: Vec::new(), most: Vec::new() };
+        Formula::new(index, &target, cuts, false, u64::MAX, None)
+    }
+
     #[test]
     fn what_is_known_is_computed_as_the_evaluator_does() {
-        let (mut line, mut circuit) = (Clauses::new(1, None), Circuit::default());
-        let mut numbers = Numbers { circuit: &mut circuit, line: &mut line };
+        let (trace, mut circuit) = (Trace::default(), Circuit::default());
+        let cells = Cells::of(&trace);
+        let index = Index::symbolic(&trace, &cells);
+        let mut formula = empty(&index);
+        let mut numbers = Numbers { circuit: &mut circuit, formula: &mut formula };
         for sort in SORTS.map(|word| Sort::from_word(word).unwrap()) {
             for a in interesting(sort) {
                 for operator in [Unary::Negate, Unary::Complement, Unary::Not] {
@@ -436,25 +449,28 @@ mod tests {
     /// The same with bits that the solver has to find: the operands are fixed by clauses only.
     #[test]
     fn what_the_solver_finds_is_what_the_evaluator_says() {
+        let trace = Trace::default();
+        let cells = Cells::of(&trace);
+        let index = Index::symbolic(&trace, &cells);
         for word in ["i8", "u8"] {
             let sort = Sort::from_word(word).unwrap();
             for operator in OPERATORS {
                 let of = result_sort(operator, sort);
                 for (a, b) in [(100, 3), (-128, -1), (-7, 2), (7, -2), (5, 0), (1, 7), (-1, 8), (255, 255), (3, 3)] {
                     let (a, b) = (sort.convert(a), sort.convert(b));
-                    let (mut line, mut circuit) = (Clauses::new(1, None), Circuit::default());
+                    let (mut formula, mut circuit) = (empty(&index), Circuit::default());
                     let mut operands = Vec::new();
                     for value in [a, b] {
-                        let bits: Vec<Bit> = (0..9).map(|_| line.fresh(false)).collect();
+                        let bits: Vec<Bit> = (0..9).map(|_| formula.fresh(false)).collect();
                         for (at, &bit) in bits.iter().enumerate() {
-                            line.clause([if value >> at & 1 == 1 { bit } else { !bit }]);
+                            formula.clause([if value >> at & 1 == 1 { bit } else { !bit }]);
                         }
                         operands.push(Number::from_bits(bits));
                     }
-                    let mut numbers = Numbers { circuit: &mut circuit, line: &mut line };
+                    let mut numbers = Numbers { circuit: &mut circuit, formula: &mut formula };
                     let computed = numbers.binary(operator, of, &operands[0], &operands[1]);
-                    assert_eq!(line.solve(), Outcome::Satisfiable);
-                    let value = |bit: Bit| line.is_true(bit).unwrap();
+                    assert_eq!(formula.solve(), Outcome::Satisfiable);
+                    let value = |bit: Bit| formula.value(bit).unwrap();
                     match binary(operator, of, a, b) {
                         Err(_) => assert!(value(computed.undefined), "{operator:?} {word} {a} {b}"),
                         Ok(expected) => {

@@ -1,53 +1,56 @@
-//! Which events can be taken for granted when a schedule is tried: most of a recorded program's.
+//! Which events are visible to other threads: few of a recorded program's.
 //!
-//! Guarantee: in every order of events that respects the must order, a read of a quiet cell sees what it saw, whatever else
-//! is reordered: no write of the cell can come between the two. So a replay that respects the must order need not look
-//! at accesses that touch quiet cells alone, and passes over them in one step up to the next *loud* event of the thread.
+//! Guarantee: in every order of events that respects the must order, a read of a *stable* cell sees what it saw, whatever else
+//! is reordered: no write of the cell can come between the two. So a run that respects the must order need not look
+//! at accesses that touch stable cells alone, and passes over them in one step up to the next *visible* event of the thread.
 //! Cost: one pass over the trace, with a binary search for each read and each thread that writes its cell.
 
 use crate::maximal::index::Index;
 use crate::maximal::memory::Source;
+use crate::maximal::threads::Threads;
 use snag_model::Level;
 use snag_model::{EventId, Op};
 
-/// A cell that more threads write counts as loud.
+/// A cell that more threads write is not looked at.
 const MOST_LISTS: usize = if cfg!(debug_assertions) { 6 } else { 256 };
 
-pub(crate) struct Quiet {
+#[derive(Default)]
+pub(crate) struct Visible {
     /// One bit per cell.
-    cells: Vec<u64>,
-    /// Per thread the positions of its loud events.
-    loud: Vec<Vec<u32>>,
+    stable: Vec<u64>,
+    /// Per thread the positions of its visible events.
+    of_thread: Vec<Vec<u32>>,
 }
 
-impl Quiet {
-    /// Nothing is known to be quiet.
-    pub fn nothing() -> Quiet {
-        Quiet { cells: Vec::new(), loud: Vec::new() }
+impl Visible {
+    /// No cell is stable, and every event is visible: values other than those of the trace may turn up anywhere.
+    pub fn all(cells: usize, threads: &Threads) -> Visible {
+        let positions = |thread| (0..threads.events(thread).len() as u32).collect();
+        Visible { stable: vec![0; cells.div_ceil(64)], of_thread: (0..threads.count()).map(positions).collect() }
     }
 
-    pub fn of(index: &Index) -> Quiet {
-        let mut quiet = Quiet { cells: vec![u64::MAX; index.cells.count().div_ceil(64)], loud: Vec::new() };
-        quiet.find_cells(index);
+    pub fn of(index: &Index) -> Visible {
+        let mut visible = Visible { stable: vec![u64::MAX; index.cells.count().div_ceil(64)], of_thread: Vec::new() };
+        visible.find_cells(index);
         let threads = &index.threads;
         for thread in 0..threads.count() {
             let events = threads.events(thread).iter().enumerate();
-            let loud = events.filter(|&(_, &event)| !quiet.passes_over(index, event));
-            quiet.loud.push(loud.map(|(position, _)| position as u32).collect());
+            let positions = events.filter(|&(_, &event)| !visible.passes_over(index, event));
+            visible.of_thread.push(positions.map(|(position, _)| position as u32).collect());
         }
-        quiet
+        visible
     }
 
     /// Whether reads of a cell see what they saw in any case.
     #[inline]
-    pub fn is_quiet(&self, cell: usize) -> bool {
-        self.cells[cell / 64] >> (cell % 64) & 1 == 1
+    pub fn is_stable(&self, cell: usize) -> bool {
+        self.stable[cell / 64] >> (cell % 64) & 1 == 1
     }
 
-    /// The positions of a thread's loud events.
+    /// The positions of a thread's visible events.
     #[inline]
-    pub fn loud(&self, thread: usize) -> &[u32] {
-        &self.loud[thread]
+    pub fn of_thread(&self, thread: usize) -> &[u32] {
+        &self.of_thread[thread]
     }
 
     fn find_cells(&mut self, index: &Index) {
@@ -71,8 +74,8 @@ impl Quiet {
             for cell in index.memory.cells_of(event) {
                 // At `control` it also counts whether what was written is known.
                 let is_open = |level| level == Level::Control || !is_kept(index, event, op, cell);
-                if users[cell] == SEVERAL && is_written[cell] && self.is_quiet(cell) && is_open(index.level) {
-                    self.cells[cell / 64] &= !(1 << (cell % 64));
+                if users[cell] == SEVERAL && is_written[cell] && self.is_stable(cell) && is_open(index.level) {
+                    self.stable[cell / 64] &= !(1 << (cell % 64));
                 }
             }
         }
@@ -85,7 +88,7 @@ impl Quiet {
         }
         match index.op(event) {
             op if op.is_access() => {
-                index.memory.cells_of(event).all(|cell| self.is_quiet(cell))
+                index.memory.cells_of(event).all(|cell| self.is_stable(cell))
                     && index.free_of(event).is_none_or(|free| index.must.reaches(&index.threads, event, free))
             }
             Op::Acquire | Op::ReadAcquire | Op::Release | Op::ReadRelease => {

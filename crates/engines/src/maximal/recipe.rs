@@ -4,7 +4,7 @@
 use crate::engine::{About, Context, Engine, EngineRef, Found, Needs, highest_level, is_symbolic};
 use crate::maximal::asking::{Asking, Oracle, Patience};
 use crate::maximal::engine::{MAXIMAL, decide};
-use crate::maximal::{Answer, Asker, Index, Missing, Pairs, Recipe, Stage, Windows};
+use crate::maximal::{Answer, Index, Limits, Missing, Pairs, Queries, Stage, Stop, Windows};
 use snag_model::{EventId, Level};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -80,7 +80,6 @@ fn relaxed<'c>(context: &'c Context<'c>) -> Found<'c> {
     let index = Index::symbolic(trace, cells);
     let windows = settings.window.map(|size| Windows::every(size, trace.len()));
     let pairs = Pairs::of(&index, windows);
-    let recipe = Recipe::of(&index);
     let first_pass = started.elapsed();
     let patience = match settings.budget {
         Some(budget) => Some((budget / SHARE).max(LEAST)),
@@ -93,36 +92,35 @@ fn relaxed<'c>(context: &'c Context<'c>) -> Found<'c> {
     });
     asking.run(|| {
         let (told, clock) = (stop.clone(), Clock::new(patience));
-        let asker = recipe.asker(Some(Arc::new({
-            let clock = clock.clone();
-            move || told.load(Ordering::Relaxed) || clock.is_over()
-        })));
-        Timed { asker, clock }
+        let is_over = clock.clone();
+        let stop: Stop = Arc::new(move || told.load(Ordering::Relaxed) || is_over.is_over());
+        let queries = Queries::new(&index, Limits { stop: Some(stop), ..Limits::default() });
+        Timed { queries, clock }
     });
     let memory = index.memory() as u64;
     Found { memory, ..asking.found(first_pass) }
 }
 
 /// Asks each question for a limited time.
-struct Timed<'w, 'i, 't> {
-    asker: Asker<'w, 'i, 't>,
+struct Timed<'i, 't> {
+    queries: Queries<'i, 't>,
     clock: Clock,
 }
 
-impl Oracle for Timed<'_, '_, '_> {
+impl Oracle for Timed<'_, '_> {
     fn begin_task(&mut self) {}
 
     fn set_window(&mut self, base: EventId, end: EventId) {
-        self.asker.set_window(base, end);
+        self.queries.set_window(base, end);
     }
 
     fn ask(&mut self, events: &[EventId]) -> (Answer, Stage) {
         self.clock.restart();
-        self.asker.ask(events)
+        self.queries.ask(events)
     }
 
     fn diverging(&self) -> &[EventId] {
-        &self.asker.diverging
+        &self.queries.diverging
     }
 }
 

@@ -1,4 +1,4 @@
-//! The events that the solver talks about, as nodes of its graph, and the variables about their order.
+//! Atoms of the order theory: the events that the solver talks about, as nodes of its graph, and variables for their order.
 //!
 //! One more node is *now*, the moment at which the target comes next. What does not happen comes after now, in the order of the
 //! trace; so "a before b" is true if only a happens, and "a before now" says that a happens.
@@ -9,7 +9,7 @@ use crate::maximal::solver::{Literal, Solver, Stop};
 use snag_model::EventId;
 use std::collections::HashMap;
 
-pub(crate) struct Timeline {
+pub(crate) struct Atoms {
     pub solver: Solver,
     now: Node,
     nodes: HashMap<EventId, Node>,
@@ -23,8 +23,8 @@ pub(crate) struct Timeline {
     unsorted: bool,
 }
 
-/// What the solver says about events.
-pub(crate) enum Said {
+/// What the solver has decided about events.
+pub(crate) enum Decided {
     /// The event happens.
     Happens(EventId),
     /// It does not.
@@ -33,11 +33,11 @@ pub(crate) enum Said {
     Order(EventId, EventId),
 }
 
-impl Timeline {
-    pub fn new(threads: usize, stop: Option<Stop>) -> Timeline {
+impl Atoms {
+    pub fn new(threads: usize, stop: Option<Stop>) -> Atoms {
         let mut solver = Solver::new(stop);
         let now = solver.order().add_node(None, None);
-        Timeline {
+        Atoms {
             solver,
             now,
             nodes: HashMap::new(),
@@ -83,17 +83,17 @@ impl Timeline {
     }
 
     /// What the last answer says about the order of events, as far as its first so many variables go.
-    pub fn said(&self, variables: usize) -> impl Iterator<Item = Said> {
+    pub fn decided(&self, variables: usize) -> impl Iterator<Item = Decided> {
         let asked = self.ordered.iter().filter(move |(literal, ..)| literal.variable() <= variables);
         asked.map(|&(literal, first, second)| {
             let (first, second) = if self.solver.is_true(literal) { (first, second) } else { (second, first) };
             let event = |node: Node| self.events[node.0 as usize];
             if second == self.now {
-                Said::Happens(event(first))
+                Decided::Happens(event(first))
             } else if first == self.now {
-                Said::DoesNot(event(second))
+                Decided::DoesNot(event(second))
             } else {
-                Said::Order(event(first), event(second))
+                Decided::Order(event(first), event(second))
             }
         })
     }

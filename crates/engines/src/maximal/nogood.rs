@@ -1,15 +1,15 @@
-//! What a refutation teaches about other questions.
+//! Nogoods: what a refutation teaches about other questions.
 //!
 //! A search that ends in a contradiction has used of its question only that some events happen and that some others do
-//! not. So no feasible schedule contains the former and none of the latter, whatever the question is. Threads that keep
-//! out of each other's way by means of their own do so a thousand times in the same manner; this refutes all of them at
-//! the price of one search.
+//! not: the bounds that the clauses of its unsatisfiable core mention. So no feasible schedule contains the former and none of
+//! the latter, whatever the question is. Threads that keep out of each other's way by means of their own do so a thousand
+//! times in the same manner; one nogood refutes all of them at the price of one search.
 
 use crate::maximal::cuts::Cuts;
 use crate::maximal::threads::Threads;
 use snag_model::EventId;
 
-/// So many impasses are remembered, those that were of use last.
+/// So many nogoods are remembered, those that were of use last.
 const MOST: usize = 256;
 
 /// What a clause takes from the bounds of its question.
@@ -23,17 +23,17 @@ pub(crate) enum Fact {
 
 /// No feasible schedule contains the first `least` events of each thread and not more than the first `most`.
 #[derive(Clone)]
-pub(crate) struct Impasse {
+pub(crate) struct Nogood {
     least: Vec<u32>,
     most: Vec<u32>,
     /// That holds only if the trace begins as it was.
     fixed: bool,
 }
 
-impl Impasse {
+impl Nogood {
     /// Nothing was used yet.
-    pub fn new(threads: usize) -> Impasse {
-        Impasse { least: vec![0; threads], most: vec![u32::MAX; threads], fixed: false }
+    pub fn new(threads: usize) -> Nogood {
+        Nogood { least: vec![0; threads], most: vec![u32::MAX; threads], fixed: false }
     }
 
     /// It was used that an event happens, or that it does not.
@@ -61,27 +61,27 @@ impl Impasse {
     }
 }
 
-/// The impasses that questions about one trace have come to.
+/// The nogoods that questions about one trace have led to.
 #[derive(Default)]
-pub(crate) struct Impasses {
+pub(crate) struct Nogoods {
     /// The one that was of use last comes last.
-    known: Vec<Impasse>,
+    known: Vec<Nogood>,
 }
 
-impl Impasses {
-    pub fn add(&mut self, impasse: Impasse) {
-        if impasse.fixed {
+impl Nogoods {
+    pub fn add(&mut self, nogood: Nogood) {
+        if nogood.fixed {
             return;
         }
         if self.known.len() == MOST {
             self.known.remove(0);
         }
-        self.known.push(impasse);
+        self.known.push(nogood);
     }
 
     /// Whether one of them refutes a question with these bounds.
     pub fn refute(&mut self, cuts: &Cuts) -> bool {
-        let Some(at) = self.known.iter().rposition(|impasse| impasse.refutes(cuts)) else { return false };
+        let Some(at) = self.known.iter().rposition(|nogood| nogood.refutes(cuts)) else { return false };
         self.known[at..].rotate_left(1);
         true
     }

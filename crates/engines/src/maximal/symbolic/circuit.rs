@@ -3,7 +3,7 @@
 //! What is known already is folded away, and equal gates are made once; so a number that can only be small costs no more
 //! than its few bits, and a read that can see one write only costs nothing.
 
-use crate::maximal::recipe::clauses::Clauses;
+use crate::maximal::formula::Formula;
 use crate::maximal::solver::{Literal, Truth};
 use std::collections::HashMap;
 
@@ -29,39 +29,39 @@ pub(crate) struct Circuit {
 }
 
 impl Circuit {
-    fn gate(&mut self, line: &mut Clauses, gate: Gate, clauses: impl FnOnce(&mut Clauses, Bit)) -> Bit {
+    fn gate(&mut self, formula: &mut Formula, gate: Gate, clauses: impl FnOnce(&mut Formula, Bit)) -> Bit {
         if let Some(&bit) = self.made.get(&gate) {
             return bit;
         }
-        let bit = line.derived();
-        clauses(line, bit);
+        let bit = formula.derived();
+        clauses(formula, bit);
         self.made.insert(gate, bit);
         bit
     }
 
-    pub fn and(&mut self, line: &mut Clauses, a: Bit, b: Bit) -> Bit {
+    pub fn and(&mut self, formula: &mut Formula, a: Bit, b: Bit) -> Bit {
         match (a.min(b), a.max(b)) {
             (NO, _) => NO,
             (YES, other) => other,
             (a, b) if a == b => a,
             (a, b) if a == !b => NO,
-            (a, b) => self.gate(line, Gate::And(a, b), |line, out| {
-                line.clause([!out, a]);
-                line.clause([!out, b]);
-                line.clause([out, !a, !b]);
+            (a, b) => self.gate(formula, Gate::And(a, b), |formula, out| {
+                formula.clause([!out, a]);
+                formula.clause([!out, b]);
+                formula.clause([out, !a, !b]);
             }),
         }
     }
 
-    pub fn or(&mut self, line: &mut Clauses, a: Bit, b: Bit) -> Bit {
-        !self.and(line, !a, !b)
+    pub fn or(&mut self, formula: &mut Formula, a: Bit, b: Bit) -> Bit {
+        !self.and(formula, !a, !b)
     }
 
-    pub fn any(&mut self, line: &mut Clauses, bits: impl IntoIterator<Item = Bit>) -> Bit {
-        bits.into_iter().fold(NO, |any, bit| self.or(line, any, bit))
+    pub fn any(&mut self, formula: &mut Formula, bits: impl IntoIterator<Item = Bit>) -> Bit {
+        bits.into_iter().fold(NO, |any, bit| self.or(formula, any, bit))
     }
 
-    pub fn xor(&mut self, line: &mut Clauses, a: Bit, b: Bit) -> Bit {
+    pub fn xor(&mut self, formula: &mut Formula, a: Bit, b: Bit) -> Bit {
         match (a, b) {
             (Bit::Known(known), other) | (other, Bit::Known(known)) => {
                 if known {
@@ -77,43 +77,43 @@ impl Circuit {
                 let flip = a.is_positive() != b.is_positive();
                 let plain = |literal: Literal| Bit::Open(if literal.is_positive() { literal } else { !literal });
                 let (a, b) = (plain(a).min(plain(b)), plain(a).max(plain(b)));
-                let out = self.gate(line, Gate::Xor(a, b), |line, out| {
-                    line.clause([!out, a, b]);
-                    line.clause([!out, !a, !b]);
-                    line.clause([out, !a, b]);
-                    line.clause([out, a, !b]);
+                let out = self.gate(formula, Gate::Xor(a, b), |formula, out| {
+                    formula.clause([!out, a, b]);
+                    formula.clause([!out, !a, !b]);
+                    formula.clause([out, !a, b]);
+                    formula.clause([out, a, !b]);
                 });
                 if flip { !out } else { out }
             }
         }
     }
 
-    pub fn choose(&mut self, line: &mut Clauses, condition: Bit, yes: Bit, no: Bit) -> Bit {
+    pub fn choose(&mut self, formula: &mut Formula, condition: Bit, yes: Bit, no: Bit) -> Bit {
         match (condition, yes, no) {
             (YES, yes, _) => yes,
             (NO, _, no) => no,
             (_, yes, no) if yes == no => yes,
-            (condition, YES, no) => self.or(line, condition, no),
-            (condition, NO, no) => self.and(line, !condition, no),
-            (condition, yes, YES) => self.or(line, !condition, yes),
-            (condition, yes, NO) => self.and(line, condition, yes),
-            (condition, yes, no) => self.gate(line, Gate::Choose(condition, yes, no), |line, out| {
-                line.clause([!condition, !yes, out]);
-                line.clause([!condition, yes, !out]);
-                line.clause([condition, !no, out]);
-                line.clause([condition, no, !out]);
+            (condition, YES, no) => self.or(formula, condition, no),
+            (condition, NO, no) => self.and(formula, !condition, no),
+            (condition, yes, YES) => self.or(formula, !condition, yes),
+            (condition, yes, NO) => self.and(formula, condition, yes),
+            (condition, yes, no) => self.gate(formula, Gate::Choose(condition, yes, no), |formula, out| {
+                formula.clause([!condition, !yes, out]);
+                formula.clause([!condition, yes, !out]);
+                formula.clause([condition, !no, out]);
+                formula.clause([condition, no, !out]);
             }),
         }
     }
 
     /// At least two of three.
-    pub fn majority(&mut self, line: &mut Clauses, a: Bit, b: Bit, c: Bit) -> Bit {
+    pub fn majority(&mut self, formula: &mut Formula, a: Bit, b: Bit, c: Bit) -> Bit {
         let mut bits = [a, b, c];
         bits.sort_unstable();
         let [a, b, c] = bits;
         match (a, b, c) {
-            (NO, b, c) => self.and(line, b, c),
-            (YES, b, c) => self.or(line, b, c),
+            (NO, b, c) => self.and(formula, b, c),
+            (YES, b, c) => self.or(formula, b, c),
             (a, b, _) if a == b => a,
             (a, b, c) if b == c || b == !c => {
                 if b == c {
@@ -130,10 +130,10 @@ impl Circuit {
                 }
             }
             (a, b, c) if a == !b => c,
-            (a, b, c) => self.gate(line, Gate::Majority(a, b, c), |line, out| {
+            (a, b, c) => self.gate(formula, Gate::Majority(a, b, c), |formula, out| {
                 for (x, y) in [(a, b), (a, c), (b, c)] {
-                    line.clause([out, !x, !y]);
-                    line.clause([!out, x, y]);
+                    formula.clause([out, !x, !y]);
+                    formula.clause([!out, x, y]);
                 }
             }),
         }

@@ -1,11 +1,12 @@
 //! What expressions give, as bits for the solver, and what events have to meet.
 //!
 //! For each term a number, that it is known, and that it has no value. Symbols are what earlier events of the thread have
-//! defined or read ([`crate::maximal::recipe::cells`]).
+//! defined or read ([`crate::maximal::symbolic::cells`]).
 
-use crate::maximal::recipe::circuit::{Bit, NO, YES};
-use crate::maximal::recipe::number::{Computed, Number, Numbers, WIDEST};
-use crate::maximal::recipe::search::Search;
+use crate::maximal::search::Search;
+use crate::maximal::symbolic::Symbolic;
+use crate::maximal::symbolic::circuit::{Bit, NO, YES};
+use crate::maximal::symbolic::number::{Computed, Number, Numbers, WIDEST};
 use snag_model::symbolic::{Binary, Node, Role, Sort, Term, binary};
 use snag_model::{DefinitionId, EventId, TermId};
 use std::collections::HashSet;
@@ -49,44 +50,44 @@ fn is_hard(operator: Binary, a: &Number, b: &Number) -> bool {
     }
 }
 
-impl Search<'_, '_, '_, '_> {
-    pub(super) fn numbers(&mut self) -> Numbers<'_> {
-        Numbers { circuit: &mut self.circuit, line: &mut self.line }
+impl<'i> Search<'_, 'i, Symbolic<'i>> {
+    pub(super) fn numbers(&mut self) -> Numbers<'_, 'i> {
+        Numbers { circuit: &mut self.encoding.circuit, formula: &mut self.formula }
     }
 
     pub(super) fn and(&mut self, a: Bit, b: Bit) -> Bit {
-        self.circuit.and(&mut self.line, a, b)
+        self.encoding.circuit.and(&mut self.formula, a, b)
     }
 
     pub(super) fn or(&mut self, a: Bit, b: Bit) -> Bit {
-        self.circuit.or(&mut self.line, a, b)
+        self.encoding.circuit.or(&mut self.formula, a, b)
     }
 
     pub(super) fn choose(&mut self, condition: Bit, yes: Bit, no: Bit) -> Bit {
-        self.circuit.choose(&mut self.line, condition, yes, no)
+        self.encoding.circuit.choose(&mut self.formula, condition, yes, no)
     }
 
     // Conditions that events have to meet.
 
     /// Tells the solver what an event has to meet if it happens: a branch goes where it should, what is computed has a value.
     pub(super) fn oblige(&mut self, event: EventId) {
-        if !self.obliged.insert(event) {
+        if !self.encoding.obliged.insert(event) {
             return;
         }
-        let happens = match self.target.contains(&event) {
+        let happens = match self.target.events.contains(&event) {
             true => YES,
-            false => self.line.included(&self.scope, event),
+            false => self.formula.happens(event),
         };
-        let live = self.live(event);
-        let other_side = self.world.index.op(event).on_other_side();
-        match self.world.symbolic.role(event) {
+        let live = self.takes_effect(event);
+        let other_side = self.index.op(event).on_other_side();
+        match self.expressions().symbolic.role(event) {
             Role::Branch { condition, outcome } => {
                 let value = self.term(condition);
                 let is_true = self.numbers().is_not_zero(&value.number);
                 let certain = self.and(value.known, !value.undefined);
                 if other_side {
                     let right = self.and(certain, is_true);
-                    self.line.clause([!happens, !live, right]);
+                    self.formula.clause([!happens, !live, right]);
                 } else {
                     let diverges = self.diverges(event);
                     let as_it_went = match outcome {
@@ -97,25 +98,25 @@ impl Search<'_, '_, '_, '_> {
                     let right = self.and(certain, as_it_went);
                     let same = self.as_observed_unless_plain(condition);
                     let right = self.or(right, same);
-                    self.line.clause([!happens, diverges, right]);
-                    self.line.clause([!diverges, certain]);
-                    self.line.clause([!diverges, !as_it_went]);
+                    self.formula.clause([!happens, diverges, right]);
+                    self.formula.clause([!diverges, certain]);
+                    self.formula.clause([!diverges, !as_it_went]);
                 }
             }
             Role::Let(definition) => {
-                let term = self.world.symbolic.definition(definition).term.expect("a let has a term");
+                let term = self.expressions().symbolic.definition(definition).term.expect("a let has a term");
                 let right = self.has_value(term, false, other_side);
-                self.line.clause([!happens, !live, right]);
+                self.formula.clause([!happens, !live, right]);
             }
             Role::Write(term) => {
                 let right = self.has_value(term, true, other_side);
-                self.line.clause([!happens, !live, right]);
+                self.formula.clause([!happens, !live, right]);
             }
             // It may depend on all that its thread has read.
             Role::None | Role::Read(_) => {
-                let threads = &self.world.index.threads;
+                let threads = &self.index.threads;
                 let right = self.not_strayed(threads.thread(event), threads.position(event));
-                self.line.clause([!happens, right]);
+                self.formula.clause([!happens, right]);
             }
         }
         self.settle();
@@ -126,12 +127,12 @@ impl Search<'_, '_, '_, '_> {
     pub(super) fn has_value(&mut self, term: TermId, written: bool, other_side: bool) -> Bit {
         let Value { number, known, undefined } = self.term(term);
         let mut right = !undefined;
-        if self.world.is_partial(term) {
+        if self.expressions().is_partial(term) {
             right = self.and(right, known);
         }
-        if written && self.world.symbolic.term(term).sort == Sort::Int {
+        if written && self.expressions().symbolic.term(term).sort == Sort::Int {
             for at in 64..number.width() {
-                let differs = self.circuit.xor(&mut self.line, number.bit(at), number.bit(63));
+                let differs = self.encoding.circuit.xor(&mut self.formula, number.bit(at), number.bit(63));
                 let fits = self.or(!known, !differs);
                 right = self.and(right, fits);
             }
@@ -147,8 +148,8 @@ impl Search<'_, '_, '_, '_> {
 
     /// That a term is as in the trace; false if its value says as much.
     pub(super) fn as_observed_unless_plain(&mut self, term: TermId) -> Bit {
-        let world = self.world;
-        match world.symbols_of(term).into_iter().all(|symbol| world.is_plain(symbol)) {
+        let expressions = self.expressions();
+        match expressions.symbols_of(term).into_iter().all(|symbol| expressions.is_plain(symbol)) {
             true => NO,
             false => self.as_observed_term(term),
         }
@@ -157,10 +158,10 @@ impl Search<'_, '_, '_, '_> {
     // Terms.
 
     pub(super) fn term(&mut self, term: TermId) -> Value {
-        if let Some(value) = self.terms.get(&term) {
+        if let Some(value) = self.encoding.terms.get(&term) {
             return value.clone();
         }
-        let Term { sort, node } = self.world.symbolic.term(term);
+        let Term { sort, node } = self.expressions().symbolic.term(term);
         let value = match node {
             Node::Constant(value) => Value::constant(Some(value)),
             Node::Symbol(definition) => self.symbol(definition),
@@ -198,7 +199,7 @@ impl Search<'_, '_, '_, '_> {
                 self.chosen(is_true, &condition, &yes, &no)
             }
         };
-        self.terms.insert(term, value.clone());
+        self.encoding.terms.insert(term, value.clone());
         value
     }
 
@@ -217,13 +218,13 @@ impl Search<'_, '_, '_, '_> {
             (_, Binary::Multiply) => (a.width() + b.width()).min(WIDEST),
             _ => (a.width() + 1).min(WIDEST),
         };
-        let mut bits: Vec<Bit> = (0..width).map(|_| self.line.derived()).collect();
+        let mut bits: Vec<Bit> = (0..width).map(|_| self.formula.derived()).collect();
         if let Sort::Bits { signed: false, .. } = sort {
             bits.push(NO);
         }
         let undefined = match operator {
             Binary::Multiply if a.width() + b.width() <= WIDEST || sort != Sort::Int => NO,
-            Binary::Multiply => self.line.derived(),
+            Binary::Multiply => self.formula.derived(),
             _ => {
                 let smallest = match sort {
                     Sort::Bits { width, signed: true } => Some(-1i128 << (width - 1)),
@@ -240,7 +241,7 @@ impl Search<'_, '_, '_, '_> {
         };
         let result = Open { number: Number::from_bits(bits), undefined, a: a.clone(), b: b.clone() };
         let computed = Computed { number: result.number.clone(), undefined };
-        self.hard.insert(term, result);
+        self.encoding.hard.insert(term, result);
         computed
     }
 
@@ -253,28 +254,28 @@ impl Search<'_, '_, '_, '_> {
 
     /// Tells the solver which products and quotients the last run has computed for what an event depends on.
     pub(super) fn teach(&mut self, event: EventId) {
-        if self.hard.is_empty() {
+        if self.encoding.hard.is_empty() {
             return;
         }
-        let world = self.world;
-        let mut terms: Vec<TermId> = world.terms_of(event);
+        let expressions = self.expressions();
+        let mut terms: Vec<TermId> = expressions.terms_of(event);
         let mut seen: HashSet<TermId> = HashSet::new();
         while let Some(term) = terms.pop() {
             if !seen.insert(term) {
                 continue;
             }
-            match world.symbolic.term(term).node {
+            match expressions.symbolic.term(term).node {
                 Node::Constant(_) => {}
                 Node::Symbol(symbol) => {
                     if !self.is_settled(symbol) {
-                        terms.extend(world.symbolic.definition(symbol).term);
+                        terms.extend(expressions.symbolic.definition(symbol).term);
                     }
                 }
                 Node::Convert(a) | Node::Unary(_, a) => terms.push(a),
                 Node::Choose(a, b, c) => terms.extend([a, b, c]),
                 Node::Binary(operator, a, b) => {
                     terms.extend([a, b]);
-                    if let (Some(first), Some(second)) = (self.run.value_of(a), self.run.value_of(b)) {
+                    if let (Some(first), Some(second)) = (self.run.values.value_of(a), self.run.values.value_of(b)) {
                         self.point(term, operator, first, second);
                     }
                 }
@@ -284,18 +285,18 @@ impl Search<'_, '_, '_, '_> {
 
     /// What an operator makes of two numbers.
     pub(super) fn point(&mut self, term: TermId, operator: Binary, first: i128, second: i128) {
-        let Some(open) = self.hard.get(&term).cloned() else { return };
-        if !self.points.insert((term, first, second)) {
+        let Some(open) = self.encoding.hard.get(&term).cloned() else { return };
+        if !self.encoding.points.insert((term, first, second)) {
             return;
         }
         let here = self.are(&open.a, first, &open.b, second);
-        match binary(operator, self.world.symbolic.term(term).sort, first, second) {
-            Err(_) => self.line.clause([!here, open.undefined]),
+        match binary(operator, self.expressions().symbolic.term(term).sort, first, second) {
+            Err(_) => self.formula.clause([!here, open.undefined]),
             Ok(value) => {
-                self.line.clause([!here, !open.undefined]);
+                self.formula.clause([!here, !open.undefined]);
                 for at in 0..open.number.width() {
                     let bit = open.number.bit(at);
-                    self.line.clause([!here, if value >> at.min(WIDEST - 1) & 1 == 1 { bit } else { !bit }]);
+                    self.formula.clause([!here, if value >> at.min(WIDEST - 1) & 1 == 1 { bit } else { !bit }]);
                 }
             }
         }
@@ -316,39 +317,40 @@ impl Search<'_, '_, '_, '_> {
     }
 
     pub(super) fn symbol(&mut self, symbol: DefinitionId) -> Value {
-        if let Some(value) = self.symbols.get(&symbol) {
+        if let Some(value) = self.encoding.symbols.get(&symbol) {
             return value.clone();
         }
         // Definitions may form a long chain: the first ones first, so that this goes no deeper than one of them.
         let mut todo = vec![symbol];
         let mut chain = HashSet::new();
         while let Some(symbol) = todo.pop() {
-            let definition = self.world.symbolic.definition(symbol);
-            if self.symbols.contains_key(&symbol) || !chain.insert(symbol) {
+            let definition = self.expressions().symbolic.definition(symbol);
+            if self.encoding.symbols.contains_key(&symbol) || !chain.insert(symbol) {
                 continue;
             }
             if let Some(term) = definition.term.filter(|_| !self.is_settled(symbol)) {
-                todo.extend(self.world.symbols_of(term));
+                todo.extend(self.expressions().symbols_of(term));
             }
         }
         let mut chain: Vec<DefinitionId> = chain.into_iter().collect();
         chain.sort_unstable();
         for symbol in chain {
-            if !self.symbols.contains_key(&symbol) {
+            if !self.encoding.symbols.contains_key(&symbol) {
                 let value = self.symbol_alone(symbol);
-                self.symbols.insert(symbol, value);
+                self.encoding.symbols.insert(symbol, value);
             }
         }
-        self.symbols[&symbol].clone()
+        self.encoding.symbols[&symbol].clone()
     }
 
     /// Whether a symbol has one value in all schedules.
     pub(super) fn is_settled(&self, symbol: DefinitionId) -> bool {
-        self.world.symbolic.definition(symbol).event < self.scope.base || self.world.fixed_value(symbol).is_some()
+        self.expressions().symbolic.definition(symbol).event < self.formula.base
+            || self.expressions().fixed_value(symbol).is_some()
     }
 
     pub(super) fn symbol_alone(&mut self, symbol: DefinitionId) -> Value {
-        let definition = self.world.symbolic.definition(symbol);
+        let definition = self.expressions().symbolic.definition(symbol);
         if self.is_settled(symbol) {
             return Value::constant(definition.value);
         }
@@ -360,7 +362,7 @@ impl Search<'_, '_, '_, '_> {
         let found = self.found(read);
         let (bits, known) = (found.bits.clone(), found.known);
         let number = self.numbers().convert(definition.sort, &Number::from_bits(bits));
-        if self.world.is_plain(symbol) || self.world.index.op(read).on_other_side() {
+        if self.expressions().is_plain(symbol) || self.index.op(read).on_other_side() {
             return Value { number, known, undefined: NO };
         }
         // What the trace says need not be what memory held.

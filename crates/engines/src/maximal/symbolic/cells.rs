@@ -8,9 +8,10 @@
 
 use crate::maximal::index::Index;
 use crate::maximal::memory::{Source, Writes};
-use crate::maximal::recipe::circuit::{Bit, NO, YES};
-use crate::maximal::recipe::search::Search;
-use crate::maximal::recipe::terms::Value;
+use crate::maximal::search::Search;
+use crate::maximal::symbolic::Symbolic;
+use crate::maximal::symbolic::circuit::{Bit, NO, YES};
+use crate::maximal::symbolic::terms::Value;
 use snag_model::symbolic::Role;
 use snag_model::{EventId, Op, TermId, VarId, Variable};
 use std::collections::HashSet;
@@ -65,20 +66,20 @@ fn constant(value: u64, width: usize) -> Vec<Bit> {
     (0..width).map(|at| Bit::Known(value >> at & 1 == 1)).collect()
 }
 
-impl Search<'_, '_, '_, '_> {
+impl<'i> Search<'_, 'i, Symbolic<'i>> {
     /// What a read finds, in all its cells.
     pub(super) fn found(&mut self, read: EventId) -> &Found {
-        if !self.reads.contains_key(&read) {
+        if !self.encoding.reads.contains_key(&read) {
             let found = self.new_found(read);
-            self.reads.insert(read, found);
-            self.new_reads.push(read);
+            self.encoding.reads.insert(read, found);
+            self.encoding.new_reads.push(read);
         }
-        &self.reads[&read]
+        &self.encoding.reads[&read]
     }
 
     fn new_found(&mut self, read: EventId) -> Found {
-        let happens = [self.line.included(&self.scope, read), self.live(read)];
-        let Index { memory, cells, trace, .. } = self.world.index;
+        let happens = [self.formula.happens(read), self.takes_effect(read)];
+        let Index { memory, cells, trace, .. } = self.index;
         let mut found = Found { happens, cells: Vec::new(), bits: vec![NO; 64], known: YES };
         let variable = trace.tables.variable(VarId(trace.events.targets()[read.index()]));
         for cell in memory.cells_of(read) {
@@ -99,7 +100,7 @@ impl Search<'_, '_, '_, '_> {
     }
 
     fn new_seen(&mut self, read: EventId, cell: usize, width: usize, happens: [Bit; 2]) -> Seen {
-        let observed = self.world.index.memory.seen_or_none(read, cell);
+        let observed = self.index.memory.seen_or_none(read, cell);
         let mut rest = self.sources(read, cell);
         let mut seen =
             Seen { cell, choices: Vec::new(), rest: Vec::new(), beyond: NO, bits: Vec::new(), known: NO, batch: 1 };
@@ -109,7 +110,7 @@ impl Search<'_, '_, '_, '_> {
             let (mut bits, mut known) = (Vec::new(), Vec::new());
             let only = rest.len() == 1;
             for source in rest {
-                let chosen = if only { YES } else { self.line.fresh(source == observed) };
+                let chosen = if only { YES } else { self.formula.fresh(source == observed) };
                 seen.choices.push(Choice { source, chosen, told: true });
                 self.come_before(read, source, chosen, happens);
                 let content = self.content(source, cell, width);
@@ -122,23 +123,23 @@ impl Search<'_, '_, '_, '_> {
             }
             seen.known = self.one_of(&seen.choices, &known);
         } else {
-            seen.bits = (0..width).map(|_| self.line.derived()).collect();
-            seen.known = self.line.derived();
+            seen.bits = (0..width).map(|_| self.formula.derived()).collect();
+            seen.known = self.formula.derived();
             // What it saw comes first, then what is near.
             if let Some(at) = rest.iter().position(|&source| source == observed) {
                 rest.remove(at);
-                let chosen = if rest.is_empty() { YES } else { self.line.fresh(true) };
+                let chosen = if rest.is_empty() { YES } else { self.formula.fresh(true) };
                 seen.choices.push(Choice { source: observed, chosen, told: false });
             }
             rest.sort_by_key(|&source| std::cmp::Reverse(source.map_or(0, |write| write.0.abs_diff(read.0))));
             if !rest.is_empty() {
-                seen.beyond = self.line.fresh(false);
+                seen.beyond = self.formula.fresh(false);
             }
             seen.rest = rest;
         }
         let mut parts = vec![!happens[0], !happens[1], seen.beyond];
         parts.extend(seen.choices.iter().map(|choice| choice.chosen));
-        self.line.clause(parts);
+        self.formula.clause(parts);
         seen
     }
 
@@ -148,29 +149,29 @@ impl Search<'_, '_, '_, '_> {
         if bits.iter().all(|&bit| bit == first) {
             return first;
         }
-        let out = self.line.derived();
+        let out = self.formula.derived();
         for (choice, &bit) in choices.iter().zip(bits) {
-            self.line.clause([!choice.chosen, !bit, out]);
-            self.line.clause([!choice.chosen, bit, !out]);
+            self.formula.clause([!choice.chosen, !bit, out]);
+            self.formula.clause([!choice.chosen, bit, !out]);
         }
         out
     }
 
     /// What a read sees has happened before it.
     fn come_before(&mut self, read: EventId, source: Source, chosen: Bit, happens: [Bit; 2]) {
-        if let Some(write) = source.filter(|&write| write >= self.scope.base) {
-            let earlier = self.line.before(&self.scope, write, read);
-            let written = self.live(write);
+        if let Some(write) = source.filter(|&write| write >= self.formula.base) {
+            let earlier = self.formula.before(write, read);
+            let written = self.takes_effect(write);
             for needed in [earlier, written] {
-                self.line.clause([!happens[0], !happens[1], !chosen, needed]);
+                self.formula.clause([!happens[0], !happens[1], !chosen, needed]);
             }
         }
     }
 
     /// Whether what is left there is the same in all schedules.
     fn is_constant(&self, source: Source) -> bool {
-        let Some(write) = source.filter(|&write| write >= self.scope.base) else { return true };
-        match self.world.symbolic.role(write) {
+        let Some(write) = source.filter(|&write| write >= self.formula.base) else { return true };
+        match self.expressions().symbolic.role(write) {
             Role::Write(term) => self.reads_of(term).is_empty(),
             _ => self.has_read_nothing(write),
         }
@@ -179,9 +180,9 @@ impl Search<'_, '_, '_, '_> {
     /// Whether what is left there needs no reads that the solver does not know.
     fn is_encoded(&self, source: Source) -> bool {
         let Some(write) = source else { return true };
-        match self.world.symbolic.role(write) {
-            _ if self.writes.contains_key(&write) => true,
-            Role::Write(term) => self.reads_of(term).iter().all(|read| self.reads.contains_key(read)),
+        match self.expressions().symbolic.role(write) {
+            _ if self.encoding.writes.contains_key(&write) => true,
+            Role::Write(term) => self.reads_of(term).iter().all(|read| self.encoding.reads.contains_key(read)),
             _ => true,
         }
     }
@@ -191,11 +192,11 @@ impl Search<'_, '_, '_, '_> {
     /// Tells the solver what the choices of a read mean that it has made in its last answer.
     pub(super) fn tell_chosen(&mut self, read: EventId) {
         for at in 0..self.found(read).cells.len() {
-            let seen = &self.reads[&read].cells[at];
+            let seen = &self.encoding.reads[&read].cells[at];
             let chosen: Vec<usize> = (0..seen.choices.len())
-                .filter(|&choice| self.line.is_true(seen.choices[choice].chosen) == Some(true))
+                .filter(|&choice| self.formula.value(seen.choices[choice].chosen) == Some(true))
                 .collect();
-            let beyond = self.line.is_true(seen.beyond) == Some(true);
+            let beyond = self.formula.value(seen.beyond) == Some(true);
             for choice in chosen {
                 self.tell(read, at, choice);
             }
@@ -207,7 +208,7 @@ impl Search<'_, '_, '_, '_> {
 
     /// Tells the solver what one choice of a read means.
     fn tell(&mut self, read: EventId, at: usize, number: usize) {
-        let found = self.reads.get_mut(&read).expect("was found");
+        let found = self.encoding.reads.get_mut(&read).expect("was found");
         let (seen, happens) = (&mut found.cells[at], found.happens);
         let choice = &mut seen.choices[number];
         if std::mem::replace(&mut choice.told, true) {
@@ -217,27 +218,27 @@ impl Search<'_, '_, '_, '_> {
         self.come_before(read, source, chosen, happens);
         let content = self.content(source, cell, bits.len());
         for (out, bit) in bits.into_iter().zip(content.0).chain([(known, content.1)]) {
-            self.line.clause([!chosen, !bit, out]);
-            self.line.clause([!chosen, bit, !out]);
+            self.formula.clause([!chosen, !bit, out]);
+            self.formula.clause([!chosen, bit, !out]);
         }
     }
 
     /// Tells the solver about some more of what a read may see.
     fn tell_next(&mut self, read: EventId, at: usize) {
-        let seen = &mut self.reads.get_mut(&read).expect("was found").cells[at];
+        let seen = &mut self.encoding.reads.get_mut(&read).expect("was found").cells[at];
         let keep = seen.rest.len().saturating_sub(seen.batch);
         let next = seen.rest.split_off(keep);
         seen.batch *= 2;
-        let beyond = if seen.rest.is_empty() { NO } else { self.line.fresh(false) };
+        let beyond = if seen.rest.is_empty() { NO } else { self.formula.fresh(false) };
         let mut parts = vec![!std::mem::replace(&mut seen.beyond, beyond), beyond];
         let first = seen.choices.len();
         for source in next.into_iter().rev() {
-            let chosen = self.line.fresh(false);
+            let chosen = self.formula.fresh(false);
             seen.choices.push(Choice { source, chosen, told: false });
             parts.push(chosen);
         }
         let last = seen.choices.len();
-        self.line.clause(parts);
+        self.formula.clause(parts);
         for choice in first..last {
             self.tell(read, at, choice);
         }
@@ -247,19 +248,19 @@ impl Search<'_, '_, '_, '_> {
     /// as in the trace.
     pub(super) fn settle(&mut self) {
         loop {
-            if self.line.is_stopped() {
+            if self.formula.is_stopped() {
                 return;
             }
-            if let Some(write) = self.open_observed.pop() {
+            if let Some(write) = self.encoding.open_observed.pop() {
                 let is = self.is_as_observed(write);
-                let open = self.observed[&write];
-                self.line.clause([!open, is]);
-                self.line.clause([open, !is]);
-            } else if self.reach > 0 && !self.new_reads.is_empty() {
-                self.reach -= 1;
-                let read = self.new_reads.remove(0);
-                for at in 0..self.reads[&read].cells.len() {
-                    if !self.reads[&read].cells[at].choices.is_empty() {
+                let open = self.encoding.observed[&write];
+                self.formula.clause([!open, is]);
+                self.formula.clause([open, !is]);
+            } else if self.encoding.reach > 0 && !self.encoding.new_reads.is_empty() {
+                self.encoding.reach -= 1;
+                let read = self.encoding.new_reads.remove(0);
+                for at in 0..self.encoding.reads[&read].cells.len() {
+                    if !self.encoding.reads[&read].cells[at].choices.is_empty() {
                         self.tell(read, at, 0);
                     }
                 }
@@ -270,8 +271,8 @@ impl Search<'_, '_, '_, '_> {
     }
 
     fn sources(&self, read: EventId, cell: usize) -> Vec<Source> {
-        let Index { threads, memory, must, .. } = self.world.index;
-        let base = self.scope.base;
+        let Index { threads, memory, must, .. } = self.index;
+        let base = self.formula.base;
         let (own, before) = (threads.thread(read), must.row(read));
         // Of each thread the last write that comes before the read in any case.
         let last_settled = |list: &Writes| {
@@ -280,33 +281,33 @@ impl Search<'_, '_, '_, '_> {
             settled.checked_sub(1).map(|last| list.events[last])
         };
         let mut latest: Vec<EventId> = memory.writes(cell).filter_map(|list| last_settled(&list)).collect();
-        let side = self.world.branch_of(read);
-        let others = self.world.other_writes(cell);
+        let side = self.sides().branch_of(read);
+        let others = self.sides().writes(cell);
         if side.is_some() {
-            let same_side = |write: &&EventId| self.world.branch_of(**write) == side && **write < read;
+            let same_side = |write: &&EventId| self.sides().branch_of(**write) == side && **write < read;
             latest.extend(others.iter().rev().find(same_side));
         }
         latest.retain(|&write| write >= base);
         let mut writes: Vec<EventId> = Vec::new();
         for list in memory.writes(cell) {
             let from = list.events.partition_point(|&w| w < base);
-            let to = list.events.partition_point(|&w| self.scope.may(w));
+            let to = list.events.partition_point(|&w| self.formula.may(w));
             writes.extend(&list.events[from.min(to)..to]);
         }
-        for &write in others.iter().filter(|&&write| write >= base && self.scope.may(write)) {
-            let branch = self.world.branch_of(write);
+        for &write in others.iter().filter(|&&write| write >= base && self.formula.may(write)) {
+            let branch = self.sides().branch_of(write);
             let possible = match threads.thread(write) == own {
                 true => branch == side,
                 false => true,
             };
-            if possible && self.world.side_with(write).is_some_and(|side| threads.position(write) < side.end) {
+            if possible && self.sides().side(write).is_some_and(|side| threads.position(write) < side.end) {
                 writes.push(write);
             }
         }
-        let scope = &self.scope;
+        let formula = &self.formula;
         writes.retain(|&write| {
-            let hidden = |&other: &EventId| other != write && scope.settled(write, other) == Some(true);
-            write != read && scope.settled(write, read) != Some(false) && !latest.iter().any(hidden)
+            let hidden = |&other: &EventId| other != write && formula.settled(write, other) == Some(true);
+            write != read && formula.settled(write, read) != Some(false) && !latest.iter().any(hidden)
         });
         writes.sort_unstable();
         let mut sources: Vec<Source> = Vec::new();
@@ -314,7 +315,7 @@ impl Search<'_, '_, '_, '_> {
             sources.push(if base == EventId(0) { None } else { memory.last_before(cell, base) });
         }
         for write in writes {
-            if self.world.branch_of(write).is_none_or(|branch| self.can_diverge(branch)) {
+            if self.sides().branch_of(write).is_none_or(|branch| self.can_diverge(branch)) {
                 sources.push(Some(write));
             }
         }
@@ -323,7 +324,7 @@ impl Search<'_, '_, '_, '_> {
 
     /// What a cell holds after a write, or held at the start, as so many bits; and that this is known.
     pub(super) fn content(&mut self, source: Source, cell: usize, width: usize) -> (Vec<Bit>, Bit) {
-        let Index { memory, cells, trace, .. } = self.world.index;
+        let Index { memory, cells, trace, .. } = self.index;
         let Some(write) = source else {
             let value = memory.value_left(None, cell);
             return (constant(value.unwrap_or(0), width), Bit::Known(value.is_some()));
@@ -339,11 +340,11 @@ impl Search<'_, '_, '_, '_> {
     }
 
     pub(super) fn written(&mut self, write: EventId) -> Written {
-        if let Some(written) = self.writes.get(&write) {
+        if let Some(written) = self.encoding.writes.get(&write) {
             return written.clone();
         }
-        let written = match self.world.symbolic.role(write) {
-            _ if write < self.scope.base => self.as_recorded(write, YES),
+        let written = match self.expressions().symbolic.role(write) {
+            _ if write < self.formula.base => self.as_recorded(write, YES),
             Role::Write(term) => {
                 let Value { number, known, undefined } = self.term(term);
                 Written { bits: number.low(64), known: self.and(known, !undefined) }
@@ -353,28 +354,28 @@ impl Search<'_, '_, '_, '_> {
                 self.as_recorded(write, as_observed)
             }
         };
-        self.writes.insert(write, written.clone());
+        self.encoding.writes.insert(write, written.clone());
         written
     }
 
     /// Whether the thread of a write has read nothing that may be different.
     fn has_read_nothing(&self, write: EventId) -> bool {
-        let threads = &self.world.index.threads;
-        let rmw = self.world.index.op(write) == Op::Rmw;
+        let threads = &self.index.threads;
+        let rmw = self.index.op(write) == Op::Rmw;
         self.first_read(threads.thread(write)) >= threads.position(write) + rmw as u32
     }
 
     /// The reads that a term depends on, in its own thread.
     pub(super) fn reads_of(&self, term: TermId) -> Vec<EventId> {
-        let (mut todo, mut seen) = (self.world.symbols_of(term), HashSet::new());
+        let (mut todo, mut seen) = (self.expressions().symbols_of(term), HashSet::new());
         let mut reads = Vec::new();
         while let Some(symbol) = todo.pop() {
             if self.is_settled(symbol) || !seen.insert(symbol) {
                 continue;
             }
-            let definition = self.world.symbolic.definition(symbol);
+            let definition = self.expressions().symbolic.definition(symbol);
             match definition.term {
-                Some(term) => todo.extend(self.world.symbols_of(term)),
+                Some(term) => todo.extend(self.expressions().symbols_of(term)),
                 None => reads.push(definition.event),
             }
         }
@@ -382,7 +383,7 @@ impl Search<'_, '_, '_, '_> {
     }
 
     fn as_recorded(&mut self, write: EventId, as_observed: Bit) -> Written {
-        let value = self.world.wrote(write);
+        let value = self.expressions().wrote(write);
         let known = if value.is_some() { as_observed } else { NO };
         Written { bits: constant(value.unwrap_or(0) as u64, 64), known }
     }
