@@ -271,6 +271,11 @@ impl<'i> Formula<'i> {
         }
     }
 
+    /// Whether a literal is true in the last assignment.
+    pub fn is_true(&self, truth: Truth) -> bool {
+        self.value(truth) == Some(true)
+    }
+
     /// Whether there was an assignment.
     pub fn has_values(&self) -> bool {
         self.valued > 0

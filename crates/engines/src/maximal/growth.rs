@@ -2,13 +2,13 @@
 
 use crate::maximal::index::Index;
 use crate::maximal::run::Run;
-use crate::maximal::semantics::Semantics;
+use crate::maximal::semantics::Values;
 use snag_model::{EventId, Op};
 
 /// Threads and how many of their events are to happen.
 type Todo = Vec<(usize, u32)>;
 
-impl<'i, S: Semantics<'i>> Run<'i, S> {
+impl<'i, V: Values<'i>> Run<'i, V> {
     /// Grows the cut to `least`, what is proposed, and what that needs: the writes that reads are to see, the ends of sections
     /// that stand in the way, the posts that waits were served by.
     pub(super) fn grow(&mut self, least: &[u32]) {

@@ -2,7 +2,7 @@
 
 use crate::maximal::clock::Clock;
 use crate::maximal::hard::Hard;
-use crate::maximal::memory::Memory;
+use crate::maximal::memory::{Memory, Writes};
 use crate::maximal::must;
 use crate::maximal::observed;
 use crate::maximal::sections::Sections;
@@ -175,6 +175,22 @@ impl<'t> Index<'t> {
         } else {
             None
         }
+    }
+
+    /// Of a thread's writes of a cell how many come before a read in any case, if the trace begins as it was up to `base`.
+    pub(crate) fn writes_before(&self, read: EventId, list: &Writes, base: EventId) -> usize {
+        let Index { threads, must, .. } = self;
+        let count = match list.thread == threads.thread(read) {
+            true => threads.position(read),
+            false => must.row(read).get(list.thread),
+        };
+        list.events.partition_point(|&w| threads.position(w) < count || w < base)
+    }
+
+    /// The last of these, of each thread.
+    pub(crate) fn latest_writes(&self, read: EventId, cell: usize, base: EventId) -> Vec<EventId> {
+        let last = |list: Writes| self.writes_before(read, &list, base).checked_sub(1).map(|last| list.events[last]);
+        self.memory.writes(cell).filter_map(last).collect()
     }
 
     pub(crate) fn op(&self, event: EventId) -> Op {

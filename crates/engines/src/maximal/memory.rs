@@ -183,6 +183,9 @@ impl<'t> Memory<'t> {
 
     /// The last write of a cell before an event of the trace.
     pub fn last_before(&self, cell: usize, event: EventId) -> Source {
+        if event == EventId(0) {
+            return None;
+        }
         let last = |list: Writes| list.events[..list.events.partition_point(|&w| w < event)].last().copied();
         self.writes(cell).filter_map(last).max()
     }

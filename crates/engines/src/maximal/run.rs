@@ -10,8 +10,8 @@ use crate::maximal::cuts::{Cuts, Target};
 use crate::maximal::index::Index;
 use crate::maximal::proposal::Proposal;
 use crate::maximal::sections::SectionId;
-use crate::maximal::semantics::{Finds, Semantics};
-use crate::maximal::state::{Change, Lifetime, Obstacle, State};
+use crate::maximal::semantics::{Finds, Values};
+use crate::maximal::state::{Change, Obstacle, State};
 use snag_model::{EventId, Op};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,14 +19,8 @@ use std::collections::BinaryHeap;
 /// A rule that a run broke.
 #[derive(Debug)]
 pub(crate) enum Violation<V> {
-    /// A section began while another one held the lock.
-    Lock { holder: SectionId, wanted: SectionId },
-    /// A wake-up whose notify came before its wait.
-    Wake { wake: EventId },
-    /// A wait on a semaphore at zero, and how far each thread had come.
-    Semaphore { wait: EventId, done: Vec<u32> },
-    /// An access before its block was allocated, or after it was freed.
-    Lifetime { access: EventId, missed: Lifetime },
+    /// A rule of synchronisation: by which event, what stood in its way, and how far each thread had come.
+    Synchronisation { event: EventId, obstacle: Obstacle, done: Vec<u32> },
     /// A rule about values.
     Value(V),
 }
@@ -50,17 +44,17 @@ enum Readiness {
 }
 
 /// Buffers for runs over one trace, and the result of the last one.
-pub(crate) struct Run<'i, S: Semantics<'i>> {
+pub(crate) struct Run<'i, V: Values<'i>> {
     pub(super) index: &'i Index<'i>,
     /// What memory holds.
-    pub values: S,
+    pub values: V,
     /// What is tried.
     pub proposal: Proposal,
     pub(super) state: State<'i>,
     /// What happened, in order.
     pub order: Vec<EventId>,
     /// The rules that were broken.
-    pub violations: Vec<Violation<S::Broken>>,
+    pub violations: Vec<Violation<V::Broken>>,
     /// How many visible events this and all earlier runs have executed.
     pub steps: u64,
     /// Per thread how many events are to happen.
@@ -79,11 +73,11 @@ pub(crate) struct Run<'i, S: Semantics<'i>> {
     ready: BinaryHeap<Reverse<(EventId, usize)>>,
 }
 
-impl<'i, S: Semantics<'i>> Run<'i, S> {
-    pub fn new(index: &'i Index<'i>) -> Run<'i, S> {
+impl<'i, V: Values<'i>> Run<'i, V> {
+    pub fn new(index: &'i Index<'i>) -> Run<'i, V> {
         Run {
             index,
-            values: S::new(index),
+            values: V::new(index),
             proposal: Proposal::new(index),
             state: State::new(index),
             order: Vec::new(),
@@ -107,7 +101,7 @@ impl<'i, S: Semantics<'i>> Run<'i, S> {
         self.grow(&cuts.least);
         self.look_at.extend(0..self.index.threads.count());
         self.look();
-        while self.violations.len() < S::MOST_VIOLATIONS
+        while self.violations.len() < V::MOST_VIOLATIONS
             && let Some(thread) = self.pick()
         {
             self.execute(thread);
@@ -216,7 +210,7 @@ impl<'i, S: Semantics<'i>> Run<'i, S> {
         match (self.state.obstacle(event, thread, op), op) {
             (Some(Obstacle::Lock { .. }), _) => Readiness::Lock,
             (Some(Obstacle::Semaphore), _) => Readiness::Semaphore,
-            (Some(Obstacle::Notify), _) => Readiness::Never,
+            (Some(_), _) => Readiness::Never,
             (_, Op::Write | Op::AtomicWrite | Op::Free | Op::Notify | Op::NotifyAll | Op::SemWait) => Readiness::Ready,
             (_, Op::Acquire | Op::ReadAcquire | Op::WaitEnd) if self.index.sections.of_event(event).is_some() => {
                 Readiness::Ready
@@ -253,7 +247,7 @@ impl<'i, S: Semantics<'i>> Run<'i, S> {
         }
         let stuck = |thread: usize| {
             let breaks_a_rule = match self.readiness[thread] {
-                Readiness::Value => !S::READS_YIELD,
+                Readiness::Value => !V::READS_YIELD,
                 Readiness::Lock | Readiness::Semaphore | Readiness::Never => true,
                 _ => return None,
             };
@@ -267,16 +261,14 @@ impl<'i, S: Semantics<'i>> Run<'i, S> {
     fn execute(&mut self, thread: usize) {
         let event = self.index.threads.event(thread, self.state.done[thread]);
         let op = self.op(event);
-        let violation = match self.state.obstacle(event, thread, op) {
-            Some(Obstacle::Lock { holder, wanted }) => Some(Violation::Lock { holder, wanted }),
-            Some(Obstacle::Semaphore) => Some(Violation::Semaphore { wait: event, done: self.state.done.clone() }),
-            Some(Obstacle::Notify) => Some(Violation::Wake { wake: event }),
-            None if op.is_access() => {
-                self.state.misses_block(event).map(|missed| Violation::Lifetime { access: event, missed })
-            }
-            None => None,
+        let obstacle = match op.is_access() {
+            true => self.state.outside_block(event),
+            false => self.state.obstacle(event, thread, op),
         };
-        self.violations.extend(violation);
+        if let Some(obstacle) = obstacle {
+            let done = self.state.done.clone();
+            self.violations.push(Violation::Synchronisation { event, obstacle, done });
+        }
         self.values.perform(&self.proposal, event, thread, op, &mut self.violations);
         let change = self.state.perform(event, thread, op);
         self.visible[thread] += 1;

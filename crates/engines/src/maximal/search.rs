@@ -23,8 +23,8 @@ use crate::maximal::query::Limits;
 use crate::maximal::run::{Run, Violation};
 use crate::maximal::sections::SectionId;
 use crate::maximal::semantics::Semantics;
-use crate::maximal::solver::Outcome;
-use crate::maximal::state::Lifetime;
+use crate::maximal::solver::{Outcome, Truth};
+use crate::maximal::state::Obstacle;
 use snag_model::EventId;
 use std::collections::HashSet;
 
@@ -69,11 +69,8 @@ impl Effort {
 #[derive(PartialEq, Eq, Hash)]
 enum Rule {
     Lock(SectionId, SectionId),
-    Wake(EventId),
-    /// An access comes before the free of its block.
-    Freed(EventId),
-    /// It comes after the alloc.
-    Allocated(EventId),
+    /// If the first event happens, the second comes before the third.
+    Order(EventId, EventId, EventId),
 }
 
 /// One question, searched.
@@ -154,6 +151,11 @@ impl<'s, 'i, S: Semantics<'i>> Search<'s, 'i, S> {
         self.formula.nogood()
     }
 
+    /// That an event, if it happens, takes effect.
+    pub fn takes_effect(&mut self, event: EventId) -> Truth {
+        S::takes_effect(self, event)
+    }
+
     /// Makes a proposal of the last assignment; at first, of the bounds alone.
     fn propose(&mut self) {
         let mut proposal = std::mem::take(&mut self.run.proposal);
@@ -179,12 +181,24 @@ impl<'s, 'i, S: Semantics<'i>> Search<'s, 'i, S> {
             }
             self.formula.drop_notes();
             match violation {
-                Violation::Lock { holder, wanted } => self.lock(holder, wanted),
-                Violation::Wake { wake } => self.wake(wake),
-                Violation::Semaphore { wait, done } => self.semaphore(wait, &done),
-                Violation::Lifetime { access, missed } => self.lifetime(access, missed),
+                Violation::Synchronisation { event, obstacle, done } => self.synchronise(event, obstacle, &done),
                 Violation::Value(broken) => S::learn(self, broken),
             }
+        }
+    }
+
+    /// Adds the clauses of a rule of synchronisation.
+    fn synchronise(&mut self, event: EventId, obstacle: Obstacle, done: &[u32]) {
+        match obstacle {
+            Obstacle::Lock { holder, wanted } => self.lock(holder, wanted),
+            Obstacle::Semaphore => self.semaphore(event, done),
+            Obstacle::Notify => {
+                // The wait begins before the notify that ends it.
+                let named = self.index.wakes[&event];
+                self.order(event, named.wait, named.notify);
+            }
+            Obstacle::Freed { free } => self.order(event, event, free),
+            Obstacle::Unallocated { alloc } => self.order(event, alloc, event),
         }
     }
 
@@ -200,31 +214,18 @@ impl<'s, 'i, S: Semantics<'i>> Search<'s, 'i, S> {
                 parts.push(S::ends_before(self, end, sections.get(second).start));
             }
             let start = sections.get(first).start;
-            parts.extend([!self.formula.happens(start), !S::takes_effect(self, start)]);
+            parts.extend([!self.formula.happens(start), !self.takes_effect(start)]);
         }
         self.formula.clause_since(mark, parts);
     }
 
-    /// A wait begins before the notify that wakes it up.
-    fn wake(&mut self, wake: EventId) {
-        if self.rules.insert(Rule::Wake(wake)) {
-            let (mark, named) = (self.formula.mark(), self.index.wakes[&wake]);
-            let parts = [self.formula.before(named.wait, named.notify), !self.formula.happens(wake)];
-            self.formula.clause_since(mark, parts);
-        }
-    }
-
-    /// An access comes before the free of its block, and after the alloc.
-    fn lifetime(&mut self, access: EventId, missed: Lifetime) {
-        let (rule, first, second) = match missed {
-            Lifetime::Freed { free } => (Rule::Freed(access), access, free),
-            Lifetime::Unallocated { alloc } => (Rule::Allocated(access), alloc, access),
-        };
-        if self.rules.insert(rule) {
+    /// If an event happens, two events come in this order.
+    fn order(&mut self, event: EventId, first: EventId, second: EventId) {
+        if self.rules.insert(Rule::Order(event, first, second)) {
             let mark = self.formula.mark();
-            let parts = [self.formula.before(first, second), !self.formula.happens(access)];
-            let takes_effect = S::takes_effect(self, access);
-            self.formula.clause_since(mark, parts.into_iter().chain([!takes_effect]));
+            let (before, happens) = (self.formula.before(first, second), self.formula.happens(event));
+            let parts = [before, !happens, !self.takes_effect(event)];
+            self.formula.clause_since(mark, parts);
         }
     }
 

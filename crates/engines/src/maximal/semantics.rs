@@ -7,8 +7,8 @@
 //! | a broken rule | a read that counts finds something else | a branch goes elsewhere, a result is undefined |
 //! | its clauses | which writes the read may see | the bits of what is read, computed and written |
 //!
-//! A semantics runs (what memory holds, and whether an event can go on) and learns (which clauses exclude a broken rule). Everything
-//! else, from locks to the solver, is the same for all.
+//! One half of it runs ([`Values`]), the other learns ([`Semantics`]). Everything else, from locks to the solver, is the same for
+//! all.
 
 use crate::maximal::index::Index;
 use crate::maximal::proposal::Proposal;
@@ -28,27 +28,17 @@ pub(crate) enum Finds {
     Anything,
 }
 
-pub(crate) trait Semantics<'i>: Sized {
+/// Memory while a run goes on: what it holds, and whether an event can go on.
+pub(crate) trait Values<'i>: Sized {
     /// A rule about values that a run broke.
     type Broken: std::fmt::Debug;
-    /// What one search has told the solver about values.
-    type Encoding;
 
     /// After so many broken rules a run is given up: what follows is about a schedule that will never be.
     const MOST_VIOLATIONS: usize;
     /// Where no thread can go on without breaking a rule, a read takes what is there, and that alone breaks none.
     const READS_YIELD: bool;
-    /// Each clause notes what it takes from the bounds of its question, so that refutations leave nogoods.
-    const LEAVES_NOGOODS: bool;
-    /// Schedules that keep all that was observed are worth a look before any search.
-    const KEEPS_OBSERVED: bool;
-    /// How many events before the target the local stage lets go of, one attempt after the other, and for how many rounds.
-    const LOCAL: &'static [u32];
-    const LOCAL_ROUNDS: u32;
 
     fn new(index: &'i Index<'i>) -> Self;
-
-    // Running.
 
     /// Memory is as it was in the trace before an event.
     fn reset(&mut self, base: EventId);
@@ -62,7 +52,9 @@ pub(crate) trait Semantics<'i>: Sized {
     fn extend(&mut self, _thread: usize, _count: u32) {}
 
     /// Of the first `count` events of a thread, how many are to find what they are to see.
-    fn counting(&self, thread: usize, count: u32) -> u32;
+    fn counting(&self, _thread: usize, count: u32) -> u32 {
+        count
+    }
 
     /// A read is to see a write in a cell.
     fn demand(&mut self, _read: EventId, _cell: usize, _write: EventId) {}
@@ -84,8 +76,20 @@ pub(crate) trait Semantics<'i>: Sized {
     fn broken_by_target(&self, _target: &[EventId]) -> Vec<Violation<Self::Broken>> {
         Vec::new()
     }
+}
 
-    // Learning.
+/// What the solver is told about values: which clauses exclude a broken rule.
+pub(crate) trait Semantics<'i>: Values<'i> {
+    /// What one search has told the solver.
+    type Encoding;
+
+    /// Each clause notes what it takes from the bounds of its question, so that refutations leave nogoods.
+    const LEAVES_NOGOODS: bool;
+    /// Schedules that keep all that was observed are worth a look before any search.
+    const KEEPS_OBSERVED: bool;
+    /// How many events before the target the local stage lets go of, one attempt after the other, and for how many rounds.
+    const LOCAL: &'static [u32];
+    const LOCAL_ROUNDS: u32;
 
     /// Nothing was told yet; branches may go the other way or not.
     fn encoding(&self, target: &[EventId], may_diverge: bool) -> Self::Encoding;

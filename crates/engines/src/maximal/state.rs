@@ -15,7 +15,7 @@ use crate::maximal::sections::SectionId;
 use snag_model::{EventId, Op};
 use std::collections::HashMap;
 
-/// What keeps an operation from happening.
+/// A rule that an operation would break if it happened now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Obstacle {
     /// Another thread is in a section on the lock.
@@ -24,14 +24,9 @@ pub(crate) enum Obstacle {
     Semaphore,
     /// The notify that a wake-up names came before its wait. No other will come.
     Notify,
-}
-
-/// How an access and the life of its block do not fit.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Lifetime {
     /// The block was freed.
     Freed { free: EventId },
-    /// It was not allocated yet.
+    /// The block was not allocated yet.
     Unallocated { alloc: EventId },
 }
 
@@ -121,7 +116,7 @@ impl<'i> State<'i> {
         must.row(event).first_above(earlier, thread, &self.done)
     }
 
-    /// What keeps the next event of a thread from happening, if it does this.
+    /// What the next event of a thread has to wait for, if it does this.
     #[inline]
     pub fn obstacle(&self, event: EventId, thread: usize, op: Op) -> Option<Obstacle> {
         match op {
@@ -135,18 +130,18 @@ impl<'i> State<'i> {
         }
     }
 
-    /// Whether an access would miss the life of its block. Accesses of the trace come after the alloc in any case.
+    /// Whether an access is outside the life of its block: no use waiting. Those of the trace come after the alloc in any case.
     #[inline]
-    pub fn misses_block(&self, access: EventId) -> Option<Lifetime> {
+    pub fn outside_block(&self, access: EventId) -> Option<Obstacle> {
         let index = self.index;
         if let Some(free) = index.free_of(access).filter(|&free| self.happened(free)) {
-            return Some(Lifetime::Freed { free });
+            return Some(Obstacle::Freed { free });
         }
         if !index.op(access).on_other_side() {
             return None;
         }
         let alloc = index.cells.block_of_event(access.index()).filter(|&alloc| !self.happened(alloc))?;
-        Some(Lifetime::Unallocated { alloc })
+        Some(Obstacle::Unallocated { alloc })
     }
 
     /// The next event of a thread happens and does this.

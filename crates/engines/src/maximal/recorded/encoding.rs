@@ -5,10 +5,11 @@
 
 use super::{Recorded, Unexpected};
 use crate::maximal::index::Index;
-use crate::maximal::memory::{Source, Writes};
+use crate::maximal::memory::Source;
 use crate::maximal::nogood::Fact;
 use crate::maximal::proposal::Proposal;
 use crate::maximal::search::Search;
+use crate::maximal::semantics::Semantics;
 use crate::maximal::solver::Truth;
 use snag_model::Level;
 use snag_model::{EventId, Op};
@@ -36,21 +37,38 @@ pub(crate) struct Encoding {
     rules: HashSet<Rule>,
 }
 
-impl<'i> Search<'_, 'i, Recorded<'i>> {
-    /// Adds to a proposal what reads are to see.
-    pub(super) fn propose_choices(&self, proposal: &mut Proposal) {
-        for (&(read, cell), choices) in &self.encoding.choices {
+impl<'i> Semantics<'i> for Recorded<'i> {
+    type Encoding = Encoding;
+
+    const LEAVES_NOGOODS: bool = true;
+    const KEEPS_OBSERVED: bool = true;
+    const LOCAL: &'static [u32] = &[150, 1000, 6000, 40_000];
+    const LOCAL_ROUNDS: u32 = 24;
+
+    fn encoding(&self, _target: &[EventId], _may_diverge: bool) -> Encoding {
+        Encoding::default()
+    }
+
+    fn propose(search: &Search<'_, 'i, Self>, proposal: &mut Proposal) {
+        let Encoding { choices, kept, .. } = &search.encoding;
+        for (&(read, cell), choices) in choices {
             // Nobody needs this read to be kept.
-            if self.formula.value(self.encoding.kept[&read]) == Some(false) {
+            if search.formula.value(kept[&read]) == Some(false) {
                 continue;
             }
-            let is_true = |&&(_, literal): &&(Source, Truth)| self.formula.value(literal) == Some(true);
-            if let Some(&(source, _)) = choices.iter().find(is_true) {
+            let chosen = choices.iter().find(|(_, literal)| search.formula.is_true(*literal));
+            if let Some(&(source, _)) = chosen {
                 proposal.choose(read, cell, source);
             }
         }
     }
 
+    fn learn(search: &mut Search<'_, 'i, Self>, unexpected: Unexpected) {
+        search.unexpected(unexpected);
+    }
+}
+
+impl<'i> Search<'_, 'i, Recorded<'i>> {
     /// Whether a read counts because of a branch that is to happen.
     fn counts_by_branch(&self, read: EventId) -> bool {
         let Index { threads, .. } = self.index;
@@ -59,7 +77,7 @@ impl<'i> Search<'_, 'i, Recorded<'i>> {
     }
 
     /// A read that counts saw something else.
-    pub(super) fn unexpected(&mut self, Unexpected { read, cell, log }: Unexpected) {
+    fn unexpected(&mut self, Unexpected { read, cell, log }: Unexpected) {
         let is_new = !self.encoding.choices.contains_key(&(read, cell));
         self.keep(read);
         if self.index.level == Level::Control && !self.counts_by_branch(read) {
@@ -72,7 +90,7 @@ impl<'i> Search<'_, 'i, Recorded<'i>> {
             let chosen = if is_new || !self.formula.has_values() {
                 source == seen
             } else {
-                self.formula.value(literal) == Some(true)
+                self.formula.is_true(literal)
             };
             if !chosen {
                 continue;
@@ -220,14 +238,14 @@ impl<'i> Search<'_, 'i, Recorded<'i>> {
 
     fn sources(&mut self, read: EventId, cell: usize) -> Vec<Source> {
         let Index { threads, memory, must, .. } = self.index;
-        let seen = memory.seen(read, cell);
-        let (latest, by_must) = (self.latest(read, cell, self.target.base), self.latest(read, cell, EventId(0)));
+        let (seen, base) = (memory.seen(read, cell), self.target.base);
+        let (latest, by_must) =
+            (self.index.latest_writes(read, cell, base), self.index.latest_writes(read, cell, EventId(0)));
         // Whether one of the writes that come before the read in any case hides a write from it; and whether only
         // because the trace begins as it was.
         let hidden = |write: EventId| {
-            let hides = |other: EventId| {
-                self.index.settled(write, other, self.target.base).filter(|settled| settled.0 && other != write)
-            };
+            let hides =
+                |other: EventId| self.index.settled(write, other, base).filter(|settled| settled.0 && other != write);
             let always = by_must.iter().any(|&other| matches!(hides(other), Some((_, false))));
             latest.iter().any(|&other| hides(other).is_some()).then_some(!always)
         };
@@ -247,8 +265,8 @@ impl<'i> Search<'_, 'i, Recorded<'i>> {
                     excluded.push(Fact::DoesNot(list.events[end]));
                 }
                 // All but the last one of these are hidden by that.
-                let from = self.count_settled(read, &list, EventId(0)).saturating_sub(1).min(end);
-                let fixed = self.count_settled(read, &list, self.target.base).saturating_sub(1).min(end);
+                let from = self.index.writes_before(read, &list, EventId(0)).saturating_sub(1).min(end);
+                let fixed = self.index.writes_before(read, &list, base).saturating_sub(1).min(end);
                 if fixed - from > MOST_BETWEEN {
                     excluded.push(Fact::Fixed);
                     list.events[fixed..end].iter().for_each(|&write| add(write));
@@ -268,21 +286,5 @@ impl<'i> Search<'_, 'i, Recorded<'i>> {
         }
         self.formula.note(facts.into_iter().chain(excluded));
         sources
-    }
-
-    /// Of a thread's writes how many come before a read in any case, if the trace begins as it was up to `base`.
-    fn count_settled(&self, read: EventId, list: &Writes, base: EventId) -> usize {
-        let Index { threads, must, .. } = self.index;
-        let count = match list.thread == threads.thread(read) {
-            true => threads.position(read),
-            false => must.row(read).get(list.thread),
-        };
-        list.events.partition_point(|&w| threads.position(w) < count || w < base)
-    }
-
-    /// The last of these, of each thread.
-    fn latest(&self, read: EventId, cell: usize, base: EventId) -> Vec<EventId> {
-        let last = |list: Writes| self.count_settled(read, &list, base).checked_sub(1).map(|last| list.events[last]);
-        self.index.memory.writes(cell).filter_map(last).collect()
     }
 }

@@ -6,12 +6,9 @@
 mod encoding;
 
 use crate::maximal::index::Index;
-use crate::maximal::memory::Source;
 use crate::maximal::proposal::Proposal;
 use crate::maximal::run::Violation;
-use crate::maximal::search::Search;
-use crate::maximal::semantics::{Finds, Semantics};
-use encoding::Encoding;
+use crate::maximal::semantics::{Finds, Values};
 use snag_model::Level;
 use snag_model::{EventId, Op};
 
@@ -89,15 +86,7 @@ impl Recorded<'_> {
                 let Logged { write, doubt, .. } = self.log[last as usize];
                 doubt.is_none() && memory.may_see(read, cell, Some(write))
             }
-            None => memory.may_see(read, cell, self.at_start(cell)),
-        }
-    }
-
-    /// What a cell holds before anything happens.
-    fn at_start(&self, cell: usize) -> Source {
-        match self.base {
-            EventId(0) => None,
-            base => self.index.memory.last_before(cell, base),
+            None => memory.may_see(read, cell, memory.last_before(cell, self.base)),
         }
     }
 
@@ -111,16 +100,11 @@ impl Recorded<'_> {
     }
 }
 
-impl<'i> Semantics<'i> for Recorded<'i> {
+impl<'i> Values<'i> for Recorded<'i> {
     type Broken = Unexpected;
-    type Encoding = Encoding;
 
     const MOST_VIOLATIONS: usize = 64;
     const READS_YIELD: bool = false;
-    const LEAVES_NOGOODS: bool = true;
-    const KEEPS_OBSERVED: bool = true;
-    const LOCAL: &'static [u32] = &[150, 1000, 6000, 40_000];
-    const LOCAL_ROUNDS: u32 = 24;
 
     fn new(index: &'i Index<'i>) -> Recorded<'i> {
         Recorded {
@@ -204,17 +188,5 @@ impl<'i> Semantics<'i> for Recorded<'i> {
                 self.log.push(entry);
             }
         }
-    }
-
-    fn encoding(&self, _target: &[EventId], _may_diverge: bool) -> Encoding {
-        Encoding::default()
-    }
-
-    fn propose(search: &Search<'_, 'i, Self>, proposal: &mut Proposal) {
-        search.propose_choices(proposal);
-    }
-
-    fn learn(search: &mut Search<'_, 'i, Self>, unexpected: Unexpected) {
-        search.unexpected(unexpected);
     }
 }

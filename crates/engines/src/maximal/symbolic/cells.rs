@@ -7,7 +7,7 @@
 //! refuted.
 
 use crate::maximal::index::Index;
-use crate::maximal::memory::{Source, Writes};
+use crate::maximal::memory::Source;
 use crate::maximal::search::Search;
 use crate::maximal::symbolic::Symbolic;
 use crate::maximal::symbolic::circuit::{Bit, NO, YES};
@@ -194,9 +194,9 @@ impl<'i> Search<'_, 'i, Symbolic<'i>> {
         for at in 0..self.found(read).cells.len() {
             let seen = &self.encoding.reads[&read].cells[at];
             let chosen: Vec<usize> = (0..seen.choices.len())
-                .filter(|&choice| self.formula.value(seen.choices[choice].chosen) == Some(true))
+                .filter(|&choice| self.formula.is_true(seen.choices[choice].chosen))
                 .collect();
-            let beyond = self.formula.value(seen.beyond) == Some(true);
+            let beyond = self.formula.is_true(seen.beyond);
             for choice in chosen {
                 self.tell(read, at, choice);
             }
@@ -271,16 +271,11 @@ impl<'i> Search<'_, 'i, Symbolic<'i>> {
     }
 
     fn sources(&self, read: EventId, cell: usize) -> Vec<Source> {
-        let Index { threads, memory, must, .. } = self.index;
+        let Index { threads, memory, .. } = self.index;
         let base = self.formula.base;
-        let (own, before) = (threads.thread(read), must.row(read));
+        let own = threads.thread(read);
         // Of each thread the last write that comes before the read in any case.
-        let last_settled = |list: &Writes| {
-            let count = if list.thread == own { threads.position(read) } else { before.get(list.thread) };
-            let settled = list.events.partition_point(|&w| threads.position(w) < count);
-            settled.checked_sub(1).map(|last| list.events[last])
-        };
-        let mut latest: Vec<EventId> = memory.writes(cell).filter_map(|list| last_settled(&list)).collect();
+        let mut latest = self.index.latest_writes(read, cell, EventId(0));
         let side = self.sides().branch_of(read);
         let others = self.sides().writes(cell);
         if side.is_some() {
@@ -312,7 +307,7 @@ impl<'i> Search<'_, 'i, Symbolic<'i>> {
         writes.sort_unstable();
         let mut sources: Vec<Source> = Vec::new();
         if latest.is_empty() {
-            sources.push(if base == EventId(0) { None } else { memory.last_before(cell, base) });
+            sources.push(memory.last_before(cell, base));
         }
         for write in writes {
             if self.sides().branch_of(write).is_none_or(|branch| self.can_diverge(branch)) {

@@ -4,15 +4,17 @@
 //! ([`super::terms`], [`super::cells`]); then, where a run and the solver differ, why.
 
 use super::Symbolic;
+use super::values::WrongStep;
 use crate::maximal::memory::Source;
 use crate::maximal::proposal::Proposal;
 use crate::maximal::search::Search;
+use crate::maximal::semantics::Semantics;
+use crate::maximal::solver::Truth;
 use crate::maximal::symbolic::cells::{Choice, Found, Written};
 use crate::maximal::symbolic::circuit::{Bit, Circuit, NO, YES};
 use crate::maximal::symbolic::expressions::Expressions;
 use crate::maximal::symbolic::sides::Sides;
 use crate::maximal::symbolic::terms::{Open, Value};
-use snag_model::symbolic::Role;
 use snag_model::{DefinitionId, EventId, Op, TermId};
 use std::collections::{HashMap, HashSet};
 
@@ -47,11 +49,64 @@ pub(crate) struct Encoding {
     pub(super) points: HashSet<(TermId, i128, i128)>,
 }
 
-impl Encoding {
-    /// Nothing was told yet. A target on the other side of a branch needs that to diverge.
-    pub fn new(sides: &Sides, target: &[EventId], may_diverge: bool) -> Encoding {
-        let branches = target.iter().filter_map(|&event| sides.branch_of(event));
+impl<'i> Semantics<'i> for Symbolic<'i> {
+    type Encoding = Encoding;
+
+    const LEAVES_NOGOODS: bool = false;
+    const KEEPS_OBSERVED: bool = false;
+    const LOCAL: &'static [u32] = &[150, 1000];
+    const LOCAL_ROUNDS: u32 = 100;
+
+    /// A target on the other side of a branch needs that to diverge.
+    fn encoding(&self, target: &[EventId], may_diverge: bool) -> Encoding {
+        let branches = target.iter().filter_map(|&event| self.expressions.sides.branch_of(event));
         Encoding { may_diverge, diverging: branches.map(|branch| (branch, YES)).collect(), ..Encoding::default() }
+    }
+
+    fn propose(search: &Search<'_, 'i, Self>, proposal: &mut Proposal) {
+        for (&branch, &diverges) in &search.encoding.diverging {
+            if search.formula.is_true(diverges) {
+                let side = search.sides().of_branch(branch).expect("only branches with another side diverge");
+                let most = &mut proposal.most[search.index.threads.thread(branch)];
+                *most = (*most).min(side.end);
+                proposal.diverging.push(branch);
+            }
+        }
+        for (&read, found) in &search.encoding.reads {
+            for seen in &found.cells {
+                let is_chosen = |choice: &&Choice| search.formula.is_true(choice.chosen);
+                if let Some(choice) = seen.choices.iter().find(is_chosen) {
+                    proposal.choose(read, seen.cell, choice.source);
+                }
+            }
+        }
+    }
+
+    /// The solver is told about more reads than in the last round.
+    fn begin_round(search: &mut Search<'_, 'i, Self>) {
+        search.encoding.reach = REACH << search.effort.rounds.min(8);
+    }
+
+    /// An event is encoded; or, if it was, the run is compared with what the solver thought.
+    fn learn(search: &mut Search<'_, 'i, Self>, WrongStep(event): WrongStep) {
+        match search.encoding.obliged.contains(&event) {
+            false => search.oblige(event),
+            true => search.compare(event),
+        }
+    }
+
+    /// What is on the other side of a branch does if that diverges.
+    fn takes_effect(search: &mut Search<'_, 'i, Self>, event: EventId) -> Truth {
+        match search.sides().branch_of(event) {
+            None => YES,
+            Some(branch) => search.diverges(branch),
+        }
+    }
+
+    fn ends_before(search: &mut Search<'_, 'i, Self>, end: EventId, event: EventId) -> Truth {
+        let earlier = search.formula.before(end, event);
+        let takes_effect = search.takes_effect(end);
+        search.and(earlier, takes_effect)
     }
 }
 
@@ -62,31 +117,6 @@ impl<'i> Search<'_, 'i, Symbolic<'i>> {
 
     pub(super) fn sides(&self) -> &'i Sides {
         &self.expressions().sides
-    }
-
-    /// A round begins: the solver is told about more reads than in the last one.
-    pub(super) fn reach_further(&mut self) {
-        self.encoding.reach = REACH << self.effort.rounds.min(8);
-    }
-
-    /// Adds to a proposal which branches diverge, and what reads are to see.
-    pub(super) fn propose_values(&self, proposal: &mut Proposal) {
-        for (&branch, &diverges) in &self.encoding.diverging {
-            if self.formula.value(diverges) == Some(true) {
-                let side = self.sides().of_branch(branch).expect("only branches with another side diverge");
-                let most = &mut proposal.most[self.index.threads.thread(branch)];
-                *most = (*most).min(side.end);
-                proposal.diverging.push(branch);
-            }
-        }
-        for (&read, found) in &self.encoding.reads {
-            for seen in &found.cells {
-                let is_chosen = |choice: &&Choice| self.formula.value(choice.chosen) == Some(true);
-                if let Some(choice) = seen.choices.iter().find(is_chosen) {
-                    proposal.choose(read, seen.cell, choice.source);
-                }
-            }
-        }
     }
 
     // Branches that go the other way.
@@ -139,23 +169,7 @@ impl<'i> Search<'_, 'i, Symbolic<'i>> {
         bit
     }
 
-    /// That an event, if it happens, takes effect: it is of the trace, or its side was taken.
-    pub(super) fn takes_effect(&mut self, event: EventId) -> Bit {
-        match self.sides().branch_of(event) {
-            None => YES,
-            Some(branch) => self.diverges(branch),
-        }
-    }
-
     // Where a run and the solver differ.
-
-    /// A thread took a wrong step: its event is encoded, or, if it was, the run is compared with what the solver thought.
-    pub(super) fn wrong_step(&mut self, event: EventId) {
-        match self.encoding.obliged.contains(&event) {
-            false => self.oblige(event),
-            true => self.compare(event),
-        }
-    }
 
     /// An event was encoded, and the run broke its rule nevertheless: a read saw something else than the solver thought,
     /// or a write left something else.
@@ -176,7 +190,7 @@ impl<'i> Search<'_, 'i, Symbolic<'i>> {
                     .choices
                     .iter()
                     .filter(|choice| {
-                        choice.source != concrete.source && self.formula.value(choice.chosen) == Some(true)
+                        choice.source != concrete.source && self.formula.is_true(choice.chosen)
                     })
                     .copied()
                     .collect();
@@ -193,20 +207,15 @@ impl<'i> Search<'_, 'i, Symbolic<'i>> {
 
     /// The reads of its thread that an event may depend on.
     fn reads_before(&self, event: EventId) -> Vec<EventId> {
-        let term = match self.expressions().symbolic.role(event) {
-            Role::Branch { condition, .. } => condition,
-            Role::Write(term) => term,
-            Role::Let(definition) => self.expressions().symbolic.definition(definition).term.expect("a let has a term"),
-            Role::None | Role::Read(_) => {
-                let threads = &self.index.threads;
-                let (thread, count) = (threads.thread(event), threads.position(event));
-                let count = count + (self.index.op(event) == Op::Rmw) as u32;
-                let reads = self.expressions().reads[thread].iter().filter(|&&read| read < count);
-                let reads = reads.map(|&read| threads.event(thread, read));
-                return reads.filter(|&read| read >= self.formula.base).collect();
-            }
-        };
-        self.reads_of(term)
+        if let Some(term) = self.expressions().term_of(event) {
+            return self.reads_of(term);
+        }
+        let threads = &self.index.threads;
+        let (thread, count) = (threads.thread(event), threads.position(event));
+        let count = count + (self.index.op(event) == Op::Rmw) as u32;
+        let reads = self.expressions().reads[thread].iter().filter(|&&read| read < count);
+        let reads = reads.map(|&read| threads.event(thread, read));
+        reads.filter(|&read| read >= self.formula.base).collect()
     }
 
     /// If a read is to see one write, no other comes between that and the read.

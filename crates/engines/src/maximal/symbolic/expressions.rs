@@ -103,12 +103,12 @@ impl<'t> Expressions<'t> {
     }
 
     /// The expression of an event, if it has one.
-    pub fn terms_of(&self, event: EventId) -> Vec<TermId> {
+    pub fn term_of(&self, event: EventId) -> Option<TermId> {
         match self.symbolic.role(event) {
-            Role::Branch { condition, .. } => vec![condition],
-            Role::Write(term) => vec![term],
-            Role::Let(definition) => self.symbolic.definition(definition).term.into_iter().collect(),
-            Role::None | Role::Read(_) => Vec::new(),
+            Role::Branch { condition, .. } => Some(condition),
+            Role::Write(term) => Some(term),
+            Role::Let(definition) => self.symbolic.definition(definition).term,
+            Role::None | Role::Read(_) => None,
         }
     }
 

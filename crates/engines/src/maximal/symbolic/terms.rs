@@ -258,7 +258,7 @@ impl<'i> Search<'_, 'i, Symbolic<'i>> {
             return;
         }
         let expressions = self.expressions();
-        let mut terms: Vec<TermId> = expressions.terms_of(event);
+        let mut terms: Vec<TermId> = expressions.term_of(event).into_iter().collect();
         let mut seen: HashSet<TermId> = HashSet::new();
         while let Some(term) = terms.pop() {
             if !seen.insert(term) {

@@ -5,6 +5,7 @@ use crate::maximal::index::Index;
 use crate::maximal::memory::Source;
 use crate::maximal::proposal::Proposal;
 use crate::maximal::run::Violation;
+use crate::maximal::semantics::{Finds, Values};
 use snag_model::symbolic::Role;
 use snag_model::{DefinitionId, EventId, Op, TermId, VarId, Variable};
 use std::collections::HashMap;
@@ -61,36 +62,8 @@ pub(crate) struct Symbolic<'i> {
 }
 
 impl<'i> Symbolic<'i> {
-    pub fn new(index: &'i Index<'i>) -> Symbolic<'i> {
-        let expressions = index.expressions.as_ref().expect("an index of level `symbolic` has expressions");
-        let nothing = Content { source: None, as_observed: false, value: None };
-        Symbolic {
-            index,
-            expressions,
-            base: EventId(0),
-            round: 0,
-            found: HashMap::new(),
-            cells: vec![(0, nothing); index.cells.count()],
-            symbols: vec![(0, Given::Now(None)); expressions.symbolic.definitions().len()],
-            strayed: Vec::new(),
-            lost: Vec::new(),
-        }
-    }
-
-    pub fn reset(&mut self, base: EventId) {
-        self.base = base;
-        self.round += 1;
-        self.found.clear();
-        for flags in [&mut self.strayed, &mut self.lost] {
-            flags.clear();
-            flags.resize(self.index.threads.count(), false);
-        }
-    }
-
-    // Memory.
-
     /// Whether a read finds what it is to find.
-    pub fn sees_enough(&self, proposal: &Proposal, read: EventId) -> bool {
+    fn sees_enough(&self, proposal: &Proposal, read: EventId) -> bool {
         let memory = &self.index.memory;
         memory.cells_of(read).all(|cell| match proposal.choice(read, cell) {
             Some(chosen) => self.content(cell).source == chosen,
@@ -103,7 +76,7 @@ impl<'i> Symbolic<'i> {
         if round == self.round {
             return content;
         }
-        let source = if self.base == EventId(0) { None } else { self.index.memory.last_before(cell, self.base) };
+        let source = self.index.memory.last_before(cell, self.base);
         Content { source, as_observed: true, value: self.left(source, cell) }
     }
 
@@ -130,7 +103,7 @@ impl<'i> Symbolic<'i> {
 
     // Accesses.
 
-    pub fn read(&mut self, event: EventId, thread: usize) {
+    fn read(&mut self, event: EventId, thread: usize) {
         let op = self.index.op(event);
         let memory = &self.index.memory;
         let found: Vec<Content> = memory.cells_of(event).map(|cell| self.content(cell)).collect();
@@ -164,7 +137,7 @@ impl<'i> Symbolic<'i> {
         }
     }
 
-    pub fn write(&mut self, event: EventId, thread: usize, violations: &mut Violations) {
+    fn write(&mut self, event: EventId, thread: usize, violations: &mut Violations) {
         let recorded = self.expressions.wrote(event);
         let (as_observed, value) = match self.expressions.symbolic.role(event) {
             Role::Write(term) => match self.memory_of(event, term) {
@@ -219,7 +192,7 @@ impl<'i> Symbolic<'i> {
     }
 
     /// The same for what is written to memory.
-    pub fn memory_of(&self, event: EventId, term: TermId) -> Result<Given, ()> {
+    fn memory_of(&self, event: EventId, term: TermId) -> Result<Given, ()> {
         let given = self.given(event, term)?;
         let sort = self.expressions.symbolic.term(term).sort;
         let in_memory = |value: Option<i128>| match value {
@@ -232,7 +205,7 @@ impl<'i> Symbolic<'i> {
         })
     }
 
-    pub fn define(&mut self, event: EventId, thread: usize, violations: &mut Violations) {
+    fn define(&mut self, event: EventId, thread: usize, violations: &mut Violations) {
         let Role::Let(definition) = self.expressions.symbolic.role(event) else { return };
         let term = self.expressions.symbolic.definition(definition).term.expect("a let has a term");
         let given = self.given(event, term).unwrap_or_else(|()| {
@@ -242,7 +215,7 @@ impl<'i> Symbolic<'i> {
         self.symbols[definition.index()] = (self.round, given);
     }
 
-    pub fn branch(&mut self, proposal: &Proposal, event: EventId, thread: usize, violations: &mut Violations) {
+    fn branch(&mut self, proposal: &Proposal, event: EventId, thread: usize, violations: &mut Violations) {
         let Role::Branch { condition, outcome } = self.expressions.symbolic.role(event) else {
             if self.strayed[thread] {
                 self.wrong_step(event, thread, violations);
@@ -269,5 +242,76 @@ impl<'i> Symbolic<'i> {
         if !std::mem::replace(&mut self.lost[thread], true) {
             violations.push(Violation::Value(WrongStep(event)));
         }
+    }
+}
+
+impl<'i> Values<'i> for Symbolic<'i> {
+    type Broken = WrongStep;
+
+    const MOST_VIOLATIONS: usize = 16;
+    const READS_YIELD: bool = true;
+
+    fn new(index: &'i Index<'i>) -> Symbolic<'i> {
+        let expressions = index.expressions.as_ref().expect("an index of level `symbolic` has expressions");
+        let nothing = Content { source: None, as_observed: false, value: None };
+        Symbolic {
+            index,
+            expressions,
+            base: EventId(0),
+            round: 0,
+            found: HashMap::new(),
+            cells: vec![(0, nothing); index.cells.count()],
+            symbols: vec![(0, Given::Now(None)); expressions.symbolic.definitions().len()],
+            strayed: Vec::new(),
+            lost: Vec::new(),
+        }
+    }
+
+    fn reset(&mut self, base: EventId) {
+        self.base = base;
+        self.round += 1;
+        self.found.clear();
+        for flags in [&mut self.strayed, &mut self.lost] {
+            flags.clear();
+            flags.resize(self.index.threads.count(), false);
+        }
+    }
+
+    fn is_taken(&self, proposal: &Proposal, event: EventId) -> bool {
+        let branch = self.expressions.sides.branch_of(event);
+        branch.is_some_and(|branch| proposal.diverging.contains(&branch))
+    }
+
+    fn finds(&self, proposal: &Proposal, read: EventId) -> Finds {
+        match self.index.op(read).on_other_side() {
+            true => Finds::Anything,
+            false if self.sees_enough(proposal, read) => Finds::Expected,
+            false => Finds::Unexpected,
+        }
+    }
+
+    fn perform(&mut self, proposal: &Proposal, event: EventId, thread: usize, op: Op, violations: &mut Violations) {
+        match op {
+            Op::Let => self.define(event, thread, violations),
+            Op::Branch | Op::MethodBegin => self.branch(proposal, event, thread, violations),
+            _ => {
+                if op.reads() {
+                    self.read(event, thread);
+                }
+                if op.writes() {
+                    self.write(event, thread, violations);
+                }
+            }
+        }
+    }
+
+    /// A racing write has something to write.
+    fn broken_by_target(&self, target: &[EventId]) -> Violations {
+        let writes_nothing = |&event: &EventId| match self.expressions.symbolic.role(event) {
+            Role::Write(term) => self.memory_of(event, term).is_err(),
+            _ => false,
+        };
+        let broken = target.iter().copied().filter(writes_nothing);
+        broken.map(|event| Violation::Value(WrongStep(event))).collect()
     }
 }
