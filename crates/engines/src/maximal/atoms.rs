@@ -126,19 +126,19 @@ impl Atoms {
         node
     }
 
-    /// Tells the graph what the must order says about a new node: its nearest neighbours in the other threads.
+    /// Tells the graph what the saturated order says about a new node: its nearest neighbours in the other threads.
     fn fix(&mut self, index: &Index, event: EventId, node: Node, thread: usize) {
-        let Index { threads, must, .. } = index;
+        let Index { threads, saturated, .. } = index;
         for other in (0..threads.count()).filter(|&other| other != thread) {
             if self.chains[other].is_empty() {
                 continue;
             }
             let events = &self.events;
             let position = |node: &Node| threads.position(events[node.0 as usize]);
-            let before = must.row(event).get(other);
+            let before = saturated.row(event).get(other);
             let at = self.chains[other].partition_point(|node| position(node) < before);
             let earlier = at.checked_sub(1).map(|at| self.chains[other][at]);
-            let after = must.first_after(threads, event, other);
+            let after = saturated.first_after(threads, event, other);
             let at = self.chains[other].partition_point(|node| position(node) < after);
             let later = self.chains[other].get(at).copied();
             if let Some(earlier) = earlier {

@@ -1,6 +1,6 @@
-//! Which cells have conflicting accesses of different threads that the must order leaves open.
+//! Which cells have conflicting accesses of different threads that the saturated order leaves open.
 //!
-//! Flanagan, Freund: FastTrack (PLDI 2009), with the must order in place of happens-before.
+//! Flanagan, Freund: FastTrack (PLDI 2009), with the saturated order in place of happens-before.
 //!
 //! Guarantee: conflicting accesses of a cell that is not contended are all ordered. Deviation: of reads that are not ordered with each
 //! other only the last one is remembered, and a write after them makes the cell contended, whether it must follow them or not.
@@ -56,8 +56,8 @@ struct Before<'i, 't> {
 impl<'i, 't> Before<'i, 't> {
     fn of(index: &'i Index<'t>, event: EventId) -> Before<'i, 't> {
         let hard = index.hard.row(event);
-        let must = index.threads.previous(event).map_or(hard, |previous| index.must.row(previous));
-        Before { index, thread: index.threads.thread(event), rows: [must, hard] }
+        let saturated = index.threads.previous(event).map_or(hard, |previous| index.saturated.row(previous));
+        Before { index, thread: index.threads.thread(event), rows: [saturated, hard] }
     }
 
     fn contains(&self, last: u32) -> bool {

@@ -49,11 +49,11 @@ pub(crate) struct Cuts {
 impl Cuts {
     /// The bounds; `None` if they refute the target.
     pub fn of(index: &Index, target: &Target) -> Option<Cuts> {
-        let Index { threads, must, .. } = index;
+        let Index { threads, saturated, .. } = index;
         let most = most(index, target);
         let mut least: Vec<u32> = (0..threads.count()).map(|t| threads.count_before(t, target.base)).collect();
         for &event in target.events {
-            target.include_before(index, must, event, &mut least);
+            target.include_before(index, saturated, event, &mut least);
         }
         if let Some(expressions) = &index.expressions {
             on_other_sides(index, expressions, target, &mut least)?;
@@ -88,7 +88,7 @@ impl Cuts {
     /// A section that is open at the least cut and cannot end excludes others: those that have begun must end, and
     /// if one cannot, nothing is left. True if the least cut has grown.
     fn close_sections(&mut self, index: &Index) -> Option<bool> {
-        let Index { threads, sections, must, .. } = index;
+        let Index { threads, sections, saturated, .. } = index;
         let mut grown = false;
         for thread in 0..threads.count() {
             let held: &[Hold] = match self.least[thread] {
@@ -103,7 +103,7 @@ impl Cuts {
                 for (other, list) in sections.against(hold).filter(|(other, _)| *other != thread) {
                     let Some(begun) = sections.last_begun(threads, list, self.least[other]) else { continue };
                     let end = sections.get(begun).end.filter(|&end| self.may(index, end))?;
-                    grown |= must.include(threads, end, &mut self.least);
+                    grown |= saturated.include(threads, end, &mut self.least);
                 }
             }
         }
@@ -114,7 +114,7 @@ impl Cuts {
 /// An event of the target on the other side of a branch is preceded by the alloc of what it accesses. `None` if the branch
 /// cannot go there, or cannot any more.
 fn on_other_sides(index: &Index, expressions: &Expressions, target: &Target, least: &mut [u32]) -> Option<()> {
-    let Index { threads, must, cells, .. } = index;
+    let Index { threads, saturated, cells, .. } = index;
     for &event in target.events.iter().filter(|&&event| index.op(event).on_other_side()) {
         let side = expressions.sides.side(event)?;
         if !side.possible || threads.position(event) >= side.end || side.branch < target.base {
@@ -123,7 +123,7 @@ fn on_other_sides(index: &Index, expressions: &Expressions, target: &Target, lea
         if index.op(event).if_it_happens().is_access()
             && let Some(alloc) = cells.block_of_event(event.index())
         {
-            must.include(threads, alloc, least);
+            saturated.include(threads, alloc, least);
         }
     }
     Some(())
@@ -131,12 +131,12 @@ fn on_other_sides(index: &Index, expressions: &Expressions, target: &Target, lea
 
 /// No schedule contains the target, what must follow it, or what frees memory that it accesses.
 fn most(index: &Index, target: &Target) -> Vec<u32> {
-    let Index { threads, must, .. } = index;
+    let Index { threads, saturated, .. } = index;
     let mut most: Vec<u32> = (0..threads.count()).map(|t| threads.count_before(t, target.end)).collect();
     for &event in target.events {
         for excluded in [Some(event), index.free_of(event)].into_iter().flatten() {
             for (thread, most) in most.iter_mut().enumerate() {
-                *most = (*most).min(must.first_after(threads, excluded, thread));
+                *most = (*most).min(saturated.first_after(threads, excluded, thread));
             }
         }
     }

@@ -2,11 +2,11 @@
 //!
 //! An acquire matters only if the lock it wants leads back, in the graph of locks acquired while others are held, to one that
 //! its thread holds; a program that takes its locks in order has none. From each such acquire the cycles are followed
-//! in which it is the earliest: through acquires inside sections on the wanted lock that the must order leaves open, of
+//! in which it is the earliest: through acquires inside sections on the wanted lock that the saturated order leaves open, of
 //! threads that hold no lock in common (guards) and with readers not in each other's way. Only smallest cycles count: no
 //! member waits for another one but the next.
 //!
-//! Cost: what the must order leaves open. Where threads hardly meet that can be much; the caller may bound the steps.
+//! Cost: what the saturated order leaves open. Where threads hardly meet that can be much; the caller may bound the steps.
 
 use crate::maximal::index::Index;
 use crate::maximal::sections::{HeldId, Hold};
@@ -111,12 +111,12 @@ impl<'i, 't> Cycles<'i, 't> {
         held.iter().any(|hold| hold.excludes(self.get(a).wanted))
     }
 
-    /// Whether two acquires can be pending at once, as far as threads, locks and must order go.
+    /// Whether two acquires can be pending at once, as far as threads, locks and saturated order go.
     fn compatible(&self, a: u32, b: u32) -> bool {
-        let Index { threads, must, sections, .. } = self.index;
+        let Index { threads, saturated, sections, .. } = self.index;
         let (a, b) = (self.get(a), self.get(b));
         let before = |a: &Acquire, b: &Acquire| {
-            threads.previous(b.event).is_some_and(|p| must.row(p).get(a.thread) > threads.position(a.event))
+            threads.previous(b.event).is_some_and(|p| saturated.row(p).get(a.thread) > threads.position(a.event))
         };
         a.thread != b.thread && !before(a, b) && !before(b, a) && !sections.exclude(a.held, b.held)
     }
@@ -161,16 +161,18 @@ impl Walk<'_, '_, '_, '_> {
         }
     }
 
-    /// The acquires of a list, later than the first of the cycle, that the must order does not put before or after one.
+    /// The acquires of a list, later than the first of the cycle, that the saturated order does not put before or after one.
     fn open<'l>(&self, acquire: &Acquire, thread: usize, list: &'l [u32]) -> &'l [u32] {
-        let Index { threads, must, .. } = self.cycles.index;
+        let Index { threads, saturated, .. } = self.cycles.index;
         let event = |&number: &u32| self.cycles.get(number).event;
-        let before = threads.previous(acquire.event).map_or(0, |previous| must.row(previous).get(thread));
+        let before = threads.previous(acquire.event).map_or(0, |previous| saturated.row(previous).get(thread));
         let earliest = list.partition_point(|&number| number <= self.path[0]);
         let low = list.partition_point(|number| threads.position(event(number)) < before).max(earliest);
         let position = threads.position(acquire.event);
         let follows = |number: &u32| {
-            threads.previous(event(number)).is_some_and(|previous| must.row(previous).get(acquire.thread) > position)
+            threads
+                .previous(event(number))
+                .is_some_and(|previous| saturated.row(previous).get(acquire.thread) > position)
         };
         let high = list.partition_point(|number| !follows(number));
         &list[low..high.max(low)]

@@ -41,10 +41,10 @@ impl<'i, V: Values<'i>> Run<'i, V> {
 
     /// The first `count` events of a thread are to happen.
     fn extend(&mut self, thread: usize, count: u32, todo: &mut Todo) {
-        let Index { threads, must, visible, semaphores, .. } = self.index;
+        let Index { threads, saturated, visible, semaphores, .. } = self.index;
         let from = std::mem::replace(&mut self.cut[thread], count);
         let last = threads.event(thread, count - 1);
-        must.row(last).for_each(|other, needed| {
+        saturated.row(last).for_each(|other, needed| {
             if needed > self.cut[other] && other != thread {
                 todo.push((other, needed));
             }

@@ -3,8 +3,8 @@
 use crate::maximal::clock::Clock;
 use crate::maximal::hard::Hard;
 use crate::maximal::memory::{Memory, Writes};
-use crate::maximal::must;
 use crate::maximal::observed;
+use crate::maximal::saturation;
 use crate::maximal::sections::Sections;
 use crate::maximal::strands::Strands;
 use crate::maximal::symbolic::Expressions;
@@ -30,7 +30,7 @@ pub struct Index<'t> {
     pub(crate) hard: Clock,
     /// The same with what follows from rule 4 and from the locks: if an event is in a feasible schedule that has no
     /// superfluous last reads, so are these, before it.
-    pub(crate) must: Clock,
+    pub(crate) saturated: Clock,
     /// Hard order and, for every read, the write it saw: what keeps all reads as they were.
     pub(crate) observed: Clock,
     /// What has to be looked at when schedules are tried.
@@ -86,7 +86,7 @@ impl<'t> Index<'t> {
             level => level,
         };
         let mut index = Index::with_hard_order(trace, cells, level, missing);
-        must::refine(&mut index, stop);
+        saturation::saturate(&mut index, stop);
         index.visible = Visible::of(&index);
         index
     }
@@ -100,7 +100,7 @@ impl<'t> Index<'t> {
         index
     }
 
-    /// The must order is the hard order at first.
+    /// The saturated order is the hard order at first.
     fn with_hard_order(trace: &'t Trace, cells: &'t Cells, level: Level, missing: Missing) -> Index<'t> {
         let threads = Threads::of(trace, &Strands::of(trace, level));
         let memory = Memory::of(trace, cells, &threads, level);
@@ -113,7 +113,7 @@ impl<'t> Index<'t> {
             trace,
             cells,
             level,
-            must: hard.clone(),
+            saturated: hard.clone(),
             visible: Visible::default(),
             expressions: None,
             branches: branches(trace, &threads, level),
@@ -141,7 +141,7 @@ impl<'t> Index<'t> {
 
     /// Bytes taken by the orders, the largest part.
     pub fn memory(&self) -> usize {
-        self.hard.memory() + self.must.memory() + self.observed.memory() + 20 * self.trace.len()
+        self.hard.memory() + self.saturated.memory() + self.observed.memory() + 20 * self.trace.len()
     }
 
     /// Whether two events of different threads are neither in the hard order nor inside sections that exclude each
@@ -163,12 +163,12 @@ impl<'t> Index<'t> {
     /// Which of two events comes first, if that is the same in all schedules that have both and begin like the trace up to
     /// `base`; and whether only because of that.
     pub(crate) fn settled(&self, first: EventId, second: EventId, base: EventId) -> Option<(bool, bool)> {
-        let Index { threads, must, .. } = self;
+        let Index { threads, saturated, .. } = self;
         if threads.thread(first) == threads.thread(second) {
             Some((first < second, false))
-        } else if must.reaches(threads, first, second) {
+        } else if saturated.reaches(threads, first, second) {
             Some((true, false))
-        } else if must.reaches(threads, second, first) {
+        } else if saturated.reaches(threads, second, first) {
             Some((false, false))
         } else if first < base || second < base {
             Some((first < second, true))
@@ -179,10 +179,10 @@ impl<'t> Index<'t> {
 
     /// Of a thread's writes of a cell how many come before a read in any case, if the trace begins as it was up to `base`.
     pub(crate) fn writes_before(&self, read: EventId, list: &Writes, base: EventId) -> usize {
-        let Index { threads, must, .. } = self;
+        let Index { threads, saturated, .. } = self;
         let count = match list.thread == threads.thread(read) {
             true => threads.position(read),
-            false => must.row(read).get(list.thread),
+            false => saturated.row(read).get(list.thread),
         };
         list.events.partition_point(|&w| threads.position(w) < count || w < base)
     }

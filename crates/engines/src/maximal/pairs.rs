@@ -1,4 +1,4 @@
-//! Which pairs to ask about: all conflicting ones that neither locks nor the must order rule out.
+//! Which pairs to ask about: all conflicting ones that neither locks nor the saturated order rule out.
 //!
 //! Accesses of a cell are grouped by thread, operation, location and locks held, so that a lock that protects
 //! two groups rules out all their pairs at once. Of two groups that are left, each access has an interval of accesses in
@@ -105,7 +105,7 @@ pub struct Pairs<'i, 't> {
 }
 
 impl<'i, 't> Pairs<'i, 't> {
-    /// Groups the accesses of a trace. Those of cells where the must order leaves nothing open are left out: the cells that
+    /// Groups the accesses of a trace. Those of cells where the saturated order leaves nothing open are left out: the cells that
     /// only one thread touches, or that nobody changes, or that threads hand to each other.
     pub fn of(index: &'i Index<'t>, windows: Option<Windows>) -> Pairs<'i, 't> {
         let guards = Guards::of(index);
@@ -206,14 +206,14 @@ impl<'i, 't> Pairs<'i, 't> {
     /// For each access of a group the accesses of another one that are not ordered with it.
     fn walks(&self, a: u32, b: u32) -> impl Iterator<Item = Walk> {
         let (one, other) = (&self.groups[a as usize], &self.groups[b as usize]);
-        let Index { threads, must, hard, .. } = self.index;
+        let Index { threads, saturated, hard, .. } = self.index;
         one.events.iter().filter_map(move |&event| {
             // What an access itself sees does not matter, so what comes before is what comes before its predecessor.
-            let before = threads.previous(event).map_or(0, |previous| must.row(previous).get(other.thread));
+            let before = threads.previous(event).map_or(0, |previous| saturated.row(previous).get(other.thread));
             let before = before.max(hard.row(event).get(other.thread));
             let low = other.events.partition_point(|&e| threads.position(e) < before);
             let follows = |&e: &EventId| {
-                let previous = threads.previous(e).map_or(0, |previous| must.row(previous).get(one.thread));
+                let previous = threads.previous(e).map_or(0, |previous| saturated.row(previous).get(one.thread));
                 previous.max(hard.row(e).get(one.thread)) > threads.position(event)
             };
             let high = other.events.partition_point(|e| !follows(e));

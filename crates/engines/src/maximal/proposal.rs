@@ -74,7 +74,7 @@ impl Proposal {
     /// An event does not happen, nor does what must follow it.
     pub fn exclude(&mut self, index: &Index, event: EventId) {
         for (thread, most) in self.most.iter_mut().enumerate() {
-            *most = (*most).min(index.must.first_after(&index.threads, event, thread));
+            *most = (*most).min(index.saturated.first_after(&index.threads, event, thread));
         }
     }
 

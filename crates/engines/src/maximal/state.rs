@@ -107,13 +107,13 @@ impl<'i> State<'i> {
     /// Another thread, and how many of its events must have happened before the next event of a thread and have not.
     #[inline]
     pub fn awaits(&self, event: EventId, thread: usize) -> Option<(usize, u32)> {
-        let Index { threads, must, .. } = self.index;
-        if !must.meets_others(threads, event) {
+        let Index { threads, saturated, .. } = self.index;
+        if !saturated.meets_others(threads, event) {
             return None;
         }
         // What comes before its predecessor has happened.
-        let earlier = threads.previous(event).map(|previous| must.row(previous));
-        must.row(event).first_above(earlier, thread, &self.done)
+        let earlier = threads.previous(event).map(|previous| saturated.row(previous));
+        saturated.row(event).first_above(earlier, thread, &self.done)
     }
 
     /// What the next event of a thread has to wait for, if it does this.

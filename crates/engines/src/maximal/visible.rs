@@ -1,7 +1,7 @@
 //! Which events are visible to other threads: few of a recorded program's.
 //!
-//! Guarantee: in every order of events that respects the must order, a read of a *stable* cell sees what it saw, whatever else
-//! is reordered: no write of the cell can come between the two. So a run that respects the must order need not look
+//! Guarantee: in every order of events that respects the saturated order, a read of a *stable* cell sees what it saw, whatever else
+//! is reordered: no write of the cell can come between the two. So a run that respects the saturated order need not look
 //! at accesses that touch stable cells alone, and passes over them in one step up to the next *visible* event of the thread.
 //! Cost: one pass over the trace, with a binary search for each read and each thread that writes its cell.
 
@@ -81,15 +81,15 @@ impl Visible {
         }
     }
 
-    /// Whether an event has no influence but by its place in the must order, and does not have to wait for others.
+    /// Whether an event has no influence but by its place in the saturated order, and does not have to wait for others.
     fn passes_over(&self, index: &Index, event: EventId) -> bool {
-        if index.must.meets_others(&index.threads, event) {
+        if index.saturated.meets_others(&index.threads, event) {
             return false;
         }
         match index.op(event) {
             op if op.is_access() => {
                 index.memory.cells_of(event).all(|cell| self.is_stable(cell))
-                    && index.free_of(event).is_none_or(|free| index.must.reaches(&index.threads, event, free))
+                    && index.free_of(event).is_none_or(|free| index.saturated.reaches(&index.threads, event, free))
             }
             Op::Acquire | Op::ReadAcquire | Op::Release | Op::ReadRelease => {
                 let Some(section) = index.sections.of_event(event) else { return true };
@@ -103,21 +103,21 @@ impl Visible {
 
 /// Whether no write to a cell can come between a read and what it saw.
 fn is_kept(index: &Index, read: EventId, op: Op, cell: usize) -> bool {
-    let Index { threads, memory, must, .. } = index;
+    let Index { threads, memory, saturated, .. } = index;
     if memory.lists(cell).len() > MOST_LISTS {
         return false;
     }
     let seen: Source = memory.seen(read, cell);
-    if seen.is_some_and(|write| !must.reaches(threads, write, read)) {
+    if seen.is_some_and(|write| !saturated.reaches(threads, write, read)) {
         return false;
     }
     memory.writes(cell).all(|list| {
         // Those before what was seen, and that itself.
         let earlier = seen.map_or(0, |write| match threads.thread(write) == list.thread {
             true => threads.position(write) + 1,
-            false => must.row(write).get(list.thread),
+            false => saturated.row(write).get(list.thread),
         });
         let next = list.events[list.events.partition_point(|&w| threads.position(w) < earlier)..].first();
-        next.is_none_or(|&next| (next == read && op.writes()) || must.reaches(threads, read, next))
+        next.is_none_or(|&next| (next == read && op.writes()) || saturated.reaches(threads, read, next))
     })
 }

@@ -87,11 +87,8 @@ impl<'i> Search<'_, 'i, Recorded<'i>> {
         let seen = memory.seen(read, cell);
         let choices = self.encoding.choices.get(&(read, cell)).cloned().unwrap_or_default();
         for (source, literal) in choices {
-            let chosen = if is_new || !self.formula.has_values() {
-                source == seen
-            } else {
-                self.formula.is_true(literal)
-            };
+            let chosen =
+                if is_new || !self.formula.has_values() { source == seen } else { self.formula.is_true(literal) };
             if !chosen {
                 continue;
             }
@@ -237,16 +234,16 @@ impl<'i> Search<'_, 'i, Recorded<'i>> {
     }
 
     fn sources(&mut self, read: EventId, cell: usize) -> Vec<Source> {
-        let Index { threads, memory, must, .. } = self.index;
+        let Index { threads, memory, saturated, .. } = self.index;
         let (seen, base) = (memory.seen(read, cell), self.target.base);
-        let (latest, by_must) =
+        let (latest, always_before) =
             (self.index.latest_writes(read, cell, base), self.index.latest_writes(read, cell, EventId(0)));
         // Whether one of the writes that come before the read in any case hides a write from it; and whether only
         // because the trace begins as it was.
         let hidden = |write: EventId| {
             let hides =
                 |other: EventId| self.index.settled(write, other, base).filter(|settled| settled.0 && other != write);
-            let always = by_must.iter().any(|&other| matches!(hides(other), Some((_, false))));
+            let always = always_before.iter().any(|&other| matches!(hides(other), Some((_, false))));
             latest.iter().any(|&other| hides(other).is_some()).then_some(!always)
         };
         let (mut sources, mut facts) = (Vec::new(), Vec::new());
@@ -258,7 +255,7 @@ impl<'i> Search<'_, 'i, Recorded<'i>> {
         if let Some(wanted) = memory.wanted(read, cell) {
             for list in memory.writes_of(threads, cell, wanted) {
                 // From here on they must follow the read.
-                let after = must.first_after(threads, read, list.thread);
+                let after = saturated.first_after(threads, read, list.thread);
                 let all = list.events.partition_point(|&w| threads.position(w) < after);
                 let end = all.min(list.events.partition_point(|&w| self.formula.may(w)));
                 if end < all {
@@ -278,7 +275,7 @@ impl<'i> Search<'_, 'i, Recorded<'i>> {
             add(write);
         }
         if memory.may_see(read, cell, None) {
-            match (latest.is_empty(), by_must.is_empty()) {
+            match (latest.is_empty(), always_before.is_empty()) {
                 (true, _) => sources.push(None),
                 (false, true) => excluded.push(Fact::Fixed),
                 (false, false) => {}

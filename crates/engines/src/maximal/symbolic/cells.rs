@@ -193,9 +193,8 @@ impl<'i> Search<'_, 'i, Symbolic<'i>> {
     pub(super) fn tell_chosen(&mut self, read: EventId) {
         for at in 0..self.found(read).cells.len() {
             let seen = &self.encoding.reads[&read].cells[at];
-            let chosen: Vec<usize> = (0..seen.choices.len())
-                .filter(|&choice| self.formula.is_true(seen.choices[choice].chosen))
-                .collect();
+            let chosen: Vec<usize> =
+                (0..seen.choices.len()).filter(|&choice| self.formula.is_true(seen.choices[choice].chosen)).collect();
             let beyond = self.formula.is_true(seen.beyond);
             for choice in chosen {
                 self.tell(read, at, choice);

@@ -189,9 +189,7 @@ impl<'i> Search<'_, 'i, Symbolic<'i>> {
                 let others: Vec<Choice> = seen
                     .choices
                     .iter()
-                    .filter(|choice| {
-                        choice.source != concrete.source && self.formula.is_true(choice.chosen)
-                    })
+                    .filter(|choice| choice.source != concrete.source && self.formula.is_true(choice.chosen))
                     .copied()
                     .collect();
                 for choice in others {

@@ -1,12 +1,12 @@
-//! The must order: what follows for every schedule from the reads that have to be kept and from the locks.
+//! The saturated order: what follows for every schedule from the reads that have to be kept and from the locks.
 //!
-//! Guarantee: if an event is in a feasible schedule without superfluous last reads, so is all that the must order puts
+//! Guarantee: if an event is in a feasible schedule without superfluous last reads, so is all that the saturated order puts
 //! before it, earlier. Derived from facts by sound rules, so it may be cut short at any time:
 //!
 //! - a read that must be kept comes after one of the writes it may see, so after all that is before each of these;
 //! - if a section on a lock has begun before an event inside another one on the same lock, it has ended before as well.
 //!
-//! The trace itself is feasible, so the must order is part of the order of the trace.
+//! The trace itself is feasible, so the saturated order is part of the order of the trace.
 //! Cost: a few passes over the trace; for each read at most [`MOST_SOURCES`] writes are looked at.
 
 use crate::maximal::clock::{Builder, Clock};
@@ -33,21 +33,21 @@ const NEAREST: usize = 16;
 /// After so many events somebody is asked whether to stop.
 const PATIENCE: usize = 1 << 16;
 
-/// Replaces the must order of an index, which is the hard order at first, by a stronger one; or leaves it as it is if
+/// Replaces the saturated order of an index, which is the hard order at first, by a stronger one; or leaves it as it is if
 /// there is no time.
-pub(crate) fn refine(index: &mut Index, stop: &dyn Fn() -> bool) {
+pub(crate) fn saturate(index: &mut Index, stop: &dyn Fn() -> bool) {
     for _ in 0..MOST_PASSES {
         let mut pass = Pass::new(index);
         if !pass.run(stop) {
             break;
         }
         let (clock, found) = (pass.builder.done(), pass.found);
-        index.must = clock;
+        index.saturated = clock;
         if !found {
             return;
         }
     }
-    index.must = close(index);
+    index.saturated = close(index);
 }
 
 /// One pass, which takes what is known about later events from the pass before.
@@ -85,7 +85,7 @@ impl<'i, 't> Pass<'i, 't> {
 
     /// False if it was stopped.
     fn run(&mut self, stop: &dyn Fn() -> bool) -> bool {
-        let Index { trace, threads, must, sections, .. } = self.index;
+        let Index { trace, threads, saturated, sections, .. } = self.index;
         for (index, &op) in trace.events.ops().iter().enumerate() {
             if index.is_multiple_of(PATIENCE) && stop() {
                 return false;
@@ -93,8 +93,8 @@ impl<'i, 't> Pass<'i, 't> {
             let event = EventId::new(index);
             let thread = threads.thread(event);
             self.hard.before(&mut self.builder, threads, index);
-            if must.meets_others(threads, event) {
-                self.builder.join(thread, must.row(event));
+            if saturated.meets_others(threads, event) {
+                self.builder.join(thread, saturated.row(event));
             }
             let begins = match op {
                 Op::Read | Op::AtomicRead | Op::Rmw => {
@@ -116,7 +116,7 @@ impl<'i, 't> Pass<'i, 't> {
             {
                 self.open[thread].retain(|&open| open != section);
             }
-            self.found |= self.builder.has_grown(thread) && !self.builder.is_current(thread, must.row(event));
+            self.found |= self.builder.has_grown(thread) && !self.builder.is_current(thread, saturated.row(event));
             self.builder.finish(thread);
             self.hard.after(&self.builder, threads, index);
         }
@@ -300,7 +300,7 @@ impl Sources<'_, '_> {
 
     /// The newest order that knows about an event.
     fn clock(&self, event: EventId) -> &Clock {
-        if event.index() < self.earlier.len() { self.earlier } else { &self.index.must }
+        if event.index() < self.earlier.len() { self.earlier } else { &self.index.saturated }
     }
 
     fn reaches(&self, a: EventId, b: EventId) -> bool {
@@ -310,13 +310,13 @@ impl Sources<'_, '_> {
 
 /// Makes an order transitive. All of it is part of the order of the trace, so one pass is enough.
 fn close(index: &Index) -> Clock {
-    let Index { threads, must, trace, .. } = index;
+    let Index { threads, saturated, trace, .. } = index;
     let mut builder = Builder::new(threads, trace.len());
     for number in 0..trace.len() {
         let event = EventId::new(number);
         let thread = threads.thread(event);
-        if must.meets_others(threads, event) {
-            must.row(event).for_each(|other, count| {
+        if saturated.meets_others(threads, event) {
+            saturated.row(event).for_each(|other, count| {
                 if other != thread {
                     builder.join_event(thread, threads.event(other, count - 1));
                 }
