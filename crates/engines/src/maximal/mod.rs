@@ -6,8 +6,18 @@
 //! Guarantee: [`Queries::ask`] answers `Possible` with a schedule that the checker accepts, and `Impossible` only if there
 //! is none at that level; so no sound tool that sees the same trace can say otherwise.
 //!
-//! Deviation: whole traces instead of windows; most queries are answered by three quick stages, the others by a
-//! search that knows only as much of the trace as it has to (docs/maximal.md).
+//! Deviation: whole traces instead of windows; most queries are answered by three quick stages, the others by
+//! counterexample-guided refinement (CEGAR, lazy SMT) that tells the solver only as much of the trace as it has to
+//! (docs/maximal.md).
+//!
+//! | to learn about | read |
+//! |---|---|
+//! | which pairs and cycles are asked about | [`pairs`], [`cycles`], [`contended`], [`guards`] |
+//! | one question, and who answers it | [`query`]; its stages [`cuts`], [`nogood`], [`observed`], [`search`] |
+//! | what is known before anything is asked | [`index`]; its orders [`hard`], [`saturation`], [`observed`] |
+//! | the refinement loop | [`search`]; it proposes ([`proposal`]), runs ([`run`], [`state`]) and learns ([`formula`]) |
+//! | what values mean | [`semantics`]; [`recorded`] values, [`symbolic`] values |
+//! | the solver and its order theory | [`solver`], [`order`], [`atoms`] |
 
 mod asking;
 mod atoms;

@@ -21,6 +21,7 @@
 mod cone;
 mod encoding;
 mod library;
+mod rules;
 
 use crate::maximal::index::Index;
 use crate::maximal::query::{Answer, Undecided};

@@ -10,6 +10,7 @@
 //! bits; and only as much of the trace goes there as concrete runs show to be necessary.
 //! Cost: a run is linear in the events since the window began; see docs/recipe.md for the solver's part.
 
+mod arithmetic;
 mod cells;
 mod circuit;
 mod encoding;

@@ -5,13 +5,14 @@
 
 use crate::maximal::search::Search;
 use crate::maximal::symbolic::Symbolic;
+use crate::maximal::symbolic::arithmetic::{Arithmetic, Computed};
 use crate::maximal::symbolic::circuit::{Bit, NO, YES};
-use crate::maximal::symbolic::number::{Computed, Number, Numbers, WIDEST};
+use crate::maximal::symbolic::number::{Number, WIDEST};
 use snag_model::symbolic::{Binary, Node, Role, Sort, Term, binary};
 use snag_model::{DefinitionId, EventId, TermId};
 use std::collections::HashSet;
 
-/// Numbers of so few bits are multiplied and divided bit by bit.
+/// Arithmetic of so few bits are multiplied and divided bit by bit.
 const NARROW: usize = 9;
 
 /// What a term gives.
@@ -51,8 +52,8 @@ fn is_hard(operator: Binary, a: &Number, b: &Number) -> bool {
 }
 
 impl<'i> Search<'_, 'i, Symbolic<'i>> {
-    pub(super) fn numbers(&mut self) -> Numbers<'_, 'i> {
-        Numbers { circuit: &mut self.encoding.circuit, formula: &mut self.formula }
+    pub(super) fn arithmetic(&mut self) -> Arithmetic<'_, 'i> {
+        Arithmetic { circuit: &mut self.encoding.circuit, formula: &mut self.formula }
     }
 
     pub(super) fn and(&mut self, a: Bit, b: Bit) -> Bit {
@@ -83,7 +84,7 @@ impl<'i> Search<'_, 'i, Symbolic<'i>> {
         match self.expressions().symbolic.role(event) {
             Role::Branch { condition, outcome } => {
                 let value = self.term(condition);
-                let is_true = self.numbers().is_not_zero(&value.number);
+                let is_true = self.arithmetic().is_not_zero(&value.number);
                 let certain = self.and(value.known, !value.undefined);
                 if other_side {
                     let right = self.and(certain, is_true);
@@ -167,16 +168,16 @@ impl<'i> Search<'_, 'i, Symbolic<'i>> {
             Node::Symbol(definition) => self.symbol(definition),
             Node::Convert(part) => {
                 let part = self.term(part);
-                Value { number: self.numbers().convert(sort, &part.number), ..part }
+                Value { number: self.arithmetic().convert(sort, &part.number), ..part }
             }
             Node::Unary(operator, part) => {
                 let part = self.term(part);
-                let Computed { number, undefined } = self.numbers().unary(operator, sort, &part.number);
+                let Computed { number, undefined } = self.arithmetic().unary(operator, sort, &part.number);
                 self.computed(number, undefined, part.known, part.undefined)
             }
             Node::Binary(operator @ (Binary::And | Binary::Or), a, b) => {
                 let (a, b) = (self.term(a), self.term(b));
-                let is_true = self.numbers().is_not_zero(&a.number);
+                let is_true = self.arithmetic().is_not_zero(&a.number);
                 let (yes, no) = match operator {
                     Binary::And => (b, Value::constant(Some(0))),
                     _ => (Value::constant(Some(1)), b),
@@ -187,7 +188,7 @@ impl<'i> Search<'_, 'i, Symbolic<'i>> {
                 let (a, b) = (self.term(a), self.term(b));
                 let Computed { number, undefined } = match is_hard(operator, &a.number, &b.number) {
                     true => self.leave_open(term, operator, sort, &a.number, &b.number),
-                    false => self.numbers().binary(operator, sort, &a.number, &b.number),
+                    false => self.arithmetic().binary(operator, sort, &a.number, &b.number),
                 };
                 let known = self.and(a.known, b.known);
                 let parts = self.or(a.undefined, b.undefined);
@@ -195,7 +196,7 @@ impl<'i> Search<'_, 'i, Symbolic<'i>> {
             }
             Node::Choose(condition, yes, no) => {
                 let (condition, yes, no) = (self.term(condition), self.term(yes), self.term(no));
-                let is_true = self.numbers().is_not_zero(&condition.number);
+                let is_true = self.arithmetic().is_not_zero(&condition.number);
                 self.chosen(is_true, &condition, &yes, &no)
             }
         };
@@ -231,7 +232,7 @@ impl<'i> Search<'_, 'i, Symbolic<'i>> {
                     Sort::Bits { .. } => None,
                     _ => Some(i128::MIN),
                 };
-                let by_zero = !self.numbers().is_not_zero(b);
+                let by_zero = !self.arithmetic().is_not_zero(b);
                 let overflow = match smallest {
                     None => NO,
                     Some(smallest) => self.are(a, smallest, b, -1),
@@ -247,8 +248,8 @@ impl<'i> Search<'_, 'i, Symbolic<'i>> {
 
     /// That two numbers have these values.
     pub(super) fn are(&mut self, a: &Number, first: i128, b: &Number, second: i128) -> Bit {
-        let a = self.numbers().equal(a, &Number::constant(first));
-        let b = self.numbers().equal(b, &Number::constant(second));
+        let a = self.arithmetic().equal(a, &Number::constant(first));
+        let b = self.arithmetic().equal(b, &Number::constant(second));
         self.and(a, b)
     }
 
@@ -309,7 +310,7 @@ impl<'i> Search<'_, 'i, Symbolic<'i>> {
 
     /// One of two, of which only the one is computed that the condition chooses.
     pub(super) fn chosen(&mut self, is_true: Bit, condition: &Value, yes: &Value, no: &Value) -> Value {
-        let number = self.numbers().choose(is_true, &yes.number, &no.number);
+        let number = self.arithmetic().choose(is_true, &yes.number, &no.number);
         let known = self.choose(is_true, yes.known, no.known);
         let undefined = self.choose(is_true, yes.undefined, no.undefined);
         let undefined = self.and(condition.known, undefined);
@@ -361,14 +362,14 @@ impl<'i> Search<'_, 'i, Symbolic<'i>> {
         let read = definition.event;
         let found = self.found(read);
         let (bits, known) = (found.bits.clone(), found.known);
-        let number = self.numbers().convert(definition.sort, &Number::from_bits(bits));
+        let number = self.arithmetic().convert(definition.sort, &Number::from_bits(bits));
         if self.expressions().is_plain(symbol) || self.index.op(read).on_other_side() {
             return Value { number, known, undefined: NO };
         }
         // What the trace says need not be what memory held.
         let agrees = self.agrees(read);
         let recorded = Value::constant(definition.value);
-        let number = self.numbers().choose(agrees, &recorded.number, &number);
+        let number = self.arithmetic().choose(agrees, &recorded.number, &number);
         Value { number, known: self.choose(agrees, recorded.known, known), undefined: NO }
     }
 }
