@@ -5,7 +5,7 @@ use snag_formats::TraceReader;
 use snag_formats::text_format::TextReader;
 use snag_model::Level;
 use snag_model::{Cells, EventId, Trace};
-use snag_testkit::random::{Rng, Shape, for_random_traces};
+use snag_testkit::random::{Rng, Shape, for_random_traces, seeds};
 use snag_testkit::search;
 
 fn trace(text: &str) -> Trace {
@@ -185,7 +185,7 @@ fn counting(rng: &mut Rng) -> String {
 #[test]
 fn no_race_is_lost_to_a_counter() {
     let mut excluded = 0;
-    for seed in 0..6_000 {
+    for seed in seeds(0..6_000) {
         let text = counting(&mut Rng::new(seed));
         let trace = trace(&text);
         let asked = asked(&trace, Level::Value);

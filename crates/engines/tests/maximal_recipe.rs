@@ -6,7 +6,7 @@ use snag_model::Level;
 use snag_model::symbolic::Symbolic;
 use snag_model::{Cells, EventId, Trace};
 use snag_testkit::dense::{Dense, symbolic_trace};
-use snag_testkit::random::{Rng, Shape, Weights, for_random_traces};
+use snag_testkit::random::{Rng, Shape, Weights, for_random_traces, seeds};
 use snag_testkit::{search, symbolic};
 use std::collections::BTreeSet;
 
@@ -95,7 +95,7 @@ fn equals_the_oracle_where_symbols_stand_beside_all_else() {
 #[test]
 fn equals_the_oracle_where_everything_is_symbolic() {
     let (mut all, mut beyond, mut diverging) = (0, 0, 0);
-    for seed in 0..2500 {
+    for seed in seeds(0..2500) {
         let mut rng = Rng::new(seed);
         let shape = Dense::small(&mut rng);
         let trace = symbolic_trace(&shape, &mut rng);
@@ -120,7 +120,7 @@ fn equals_the_oracle_where_everything_is_symbolic() {
 #[test]
 fn equals_the_oracle_in_windows() {
     let (mut all, mut less) = (0, 0);
-    for seed in 0..1500 {
+    for seed in seeds(0..1500) {
         let mut rng = Rng::new(seed);
         let trace = symbolic_trace(&Dense::small(&mut rng), &mut rng);
         if trace.len() > 30 {

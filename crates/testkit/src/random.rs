@@ -19,13 +19,20 @@ pub fn random_trace(shape: &Shape, rng: &mut Rng) -> Trace {
     Simulation::new(shape, rng).run()
 }
 
-/// Checks a random trace for each seed, on all cores. Panics at the smallest seed found whose trace the check
+/// The seeds of a comparison, as many times more of them as the variable `SEEDS_TIMES` says: for a campaign by hand.
+pub fn seeds(usual: Range<u64>) -> Range<u64> {
+    let times = std::env::var("SEEDS_TIMES").ok().and_then(|times| times.parse().ok()).unwrap_or(1);
+    usual.start..usual.start + times * (usual.end - usual.start)
+}
+
+/// Checks a random trace for each seed ([`seeds`]), on all cores. Panics at the smallest seed found whose trace the check
 /// refuses (or panics on), with that trace made as small as possible, and the message.
 pub fn for_random_traces(
-    seeds: Range<u64>,
+    usual: Range<u64>,
     shape: impl Fn(&mut Rng) -> Shape + Sync,
     check: impl Fn(&Trace) -> Result<(), String> + Sync,
 ) {
+    let seeds = seeds(usual);
     let trace_of = |seed: u64| {
         let mut rng = Rng::new(seed);
         let shape = shape(&mut rng);
