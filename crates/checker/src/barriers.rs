@@ -4,7 +4,7 @@
 //! have entered a barrier, they are the first *n* by generation. An enter needs all
 //! earlier generations, a leave its own as well.
 
-use snag_model::{BarrierId, EventId, Op, Space, ThreadId, Trace};
+use snag_model::{Action, BarrierId, EventId, Op, Space, ThreadId, Trace};
 use std::collections::HashMap;
 
 /// One barrier while the trace is followed.
@@ -30,14 +30,13 @@ pub(crate) fn enters_needed(trace: &Trace) -> HashMap<EventId, u64> {
         barriers.push(Barrier { parties, ..Barrier::default() });
     }
     let mut needed = HashMap::new();
-    for (index, &op) in trace.events.ops().iter().enumerate() {
-        let thread = trace.events.threads()[index];
-        let count = match op {
-            Op::BarrierEnter => barriers[trace.events.targets()[index] as usize].enter(thread),
-            Op::BarrierLeave => barriers[trace.events.targets()[index] as usize].leave(thread),
+    for (id, event) in trace.events_of(&[Op::BarrierEnter, Op::BarrierLeave]) {
+        let count = match event.action() {
+            Action::BarrierEnter { barrier } => barriers[barrier.index()].enter(event.thread),
+            Action::BarrierLeave { barrier } => barriers[barrier.index()].leave(event.thread),
             _ => continue,
         };
-        needed.insert(EventId::new(index), count);
+        needed.insert(id, count);
     }
     needed
 }

@@ -221,7 +221,7 @@ impl<'t> Checker<'t> {
     fn conflict(&self, first: EventId, second: EventId) -> Check {
         let events = &self.facts.trace.events;
         let op = |event: EventId| events.ops()[event.index()].if_it_happens();
-        let cells = |event: EventId| self.facts.cells.of_event(event.index(), events.targets()[event.index()]);
+        let cells = |event: EventId| self.facts.cells.touched_by(self.facts.trace, event);
         let overlap = || cells(first).start < cells(second).end && cells(second).start < cells(first).end;
         if op(first).conflicts(op(second)) && overlap() {
             return Ok(());

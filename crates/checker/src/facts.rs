@@ -14,7 +14,7 @@ use crate::reach::Objects;
 use crate::source::Source;
 use crate::violation::{ScheduleRule, Violation};
 use snag_model::symbolic::Symbolic;
-use snag_model::{Cells, EventId, Op, Pointers, Space, ThreadId, Trace, VarId};
+use snag_model::{Action, Cells, EventId, Op, Pointers, Space, ThreadId, Trace};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
@@ -84,8 +84,10 @@ impl<'t> Facts<'t> {
         }
         let mut fork = vec![None; trace.tables.thread_count()];
         if has(Op::Fork) {
-            for (index, _) in trace.events.ops().iter().enumerate().filter(|(_, op)| **op == Op::Fork) {
-                fork[trace.events.targets()[index] as usize] = Some(EventId::new(index));
+            for (id, event) in trace.events_of(&[Op::Fork]) {
+                if let Action::Fork { thread, .. } = event.action() {
+                    fork[thread.index()] = Some(id);
+                }
             }
         }
         let mut semaphores = vec![0; trace.tables.names(Space::Semaphore).len()];
@@ -124,8 +126,7 @@ impl<'t> Facts<'t> {
     /// What a read found in one of its cells, where that is known.
     pub fn value_read(&self, read: EventId, cell: usize) -> Option<u64> {
         let event = self.trace.event(read);
-        let value = event.value_read()?;
-        self.cells.slice(self.trace.tables.variable(VarId(event.target)), value, cell)
+        self.slice(event.action(), event.value_read()?, cell)
     }
 
     /// What a source leaves in a cell, where that is known.
@@ -134,9 +135,13 @@ impl<'t> Facts<'t> {
             return self.initial.value(cell);
         }
         let event = self.trace.event(source.event()?);
-        // Code that was not observed writes, too, and then the target is not a variable.
-        let value = event.value_written()?;
-        self.cells.slice(self.trace.tables.variable(VarId(event.target)), value, cell)
+        // Code that was not observed writes, too, and then there is no value.
+        self.slice(event.action(), event.value_written()?, cell)
+    }
+
+    /// What a cell holds if the variable of an access holds a value.
+    fn slice(&self, access: Action, value: i64, cell: usize) -> Option<u64> {
+        self.cells.slice(self.trace.tables.variable(access.variable()?), value, cell)
     }
 
     /// Whether two sources that leave the same number leave the same value: not addresses of different allocations.

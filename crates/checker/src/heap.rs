@@ -1,6 +1,6 @@
 //! Lifetimes of heap memory.
 
-use snag_model::{Cells, EventId, Op, Trace, VarId};
+use snag_model::{Action, Cells, EventId, Op, Trace, VarId};
 use std::collections::HashMap;
 
 /// Which events begin and end the life of heap memory. Who allocated a cell is
@@ -17,17 +17,16 @@ impl Heap {
         let mut heap = Heap { freed_by: vec![None; cells.count()], alloc_of_free: HashMap::new() };
         // What is freed is exactly one live block, so the variable identifies it.
         let mut live: HashMap<VarId, EventId> = HashMap::new();
-        for (index, (&op, &target)) in trace.events.ops().iter().zip(trace.events.targets()).enumerate() {
-            let event = EventId::new(index);
-            match op {
-                Op::Alloc => {
-                    live.insert(VarId(target), event);
+        for (id, event) in trace.events_of(&[Op::Alloc, Op::Free]) {
+            match event.action() {
+                Action::Alloc { variable } => {
+                    live.insert(variable, id);
                 }
-                Op::Free => {
-                    let alloc = live.remove(&VarId(target)).expect("a well-formed trace frees live blocks");
-                    heap.alloc_of_free.insert(event, alloc);
-                    for cell in cells.of_event(index, target) {
-                        heap.freed_by[cell] = Some(event);
+                Action::Free { variable } => {
+                    let alloc = live.remove(&variable).expect("a well-formed trace frees live blocks");
+                    heap.alloc_of_free.insert(id, alloc);
+                    for cell in cells.touched_by(trace, id) {
+                        heap.freed_by[cell] = Some(id);
                     }
                 }
                 _ => {}

@@ -10,7 +10,7 @@
 
 use crate::reach::Objects;
 use crate::source::Source;
-use snag_model::{Cells, EventId, Op, ReachId, ThreadId, Trace, VarId};
+use snag_model::{Action, Cells, EventId, ReachId, ThreadId, Trace};
 
 /// For begins and ends of calls, the cells to look at.
 #[derive(Default)]
@@ -43,25 +43,24 @@ impl Hidden {
         for (index, event) in trace.events.iter().enumerate() {
             let id = EventId::new(index);
             let calls = &mut open[event.thread.index()];
-            let reach = match event.op {
-                Op::MethodBegin => {
-                    calls.push(ReachId(event.aux));
-                    calls.last().copied()
+            let action = event.action();
+            let reach = match action {
+                Action::MethodBegin { reach, .. } => {
+                    calls.push(reach);
+                    Some(reach)
                 }
-                Op::MethodEnd => calls.pop(),
+                Action::MethodEnd { .. } => calls.pop(),
                 _ => None,
             };
             for &object in reach.map_or(&[][..], |reach| objects.reached(reach)) {
                 boundary[object as usize] = Some(id);
                 accesses.extend(shared[object as usize].drain(..).map(|cell| (id, cell)));
             }
-            if !event.op.is_access() {
-                continue;
-            }
-            for cell in cells.of_event(index, event.target) {
+            let Some(variable) = action.variable().filter(|_| event.op.is_access()) else { continue };
+            for cell in cells.of_event(index, variable.0) {
                 let touched = match cells.bytes(cell) {
                     Some((start, bytes)) => objects.with_bytes(start, start + (bytes - 1)),
-                    None => objects.with_variable(VarId(event.target)),
+                    None => objects.with_variable(variable),
                 };
                 let last = touched.clone().filter_map(|object| boundary[object]).max();
                 let since = &mut since[cell];

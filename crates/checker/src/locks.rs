@@ -1,6 +1,6 @@
 //! Who holds which lock.
 
-use snag_model::{LockId, ThreadId};
+use snag_model::{LockId, Mode, ThreadId};
 
 /// The locks while a schedule runs. What a thread holds follows from its own
 /// events, and the trace was well formed; so only acquires can go wrong, and only
@@ -23,20 +23,21 @@ impl Locks {
     /// The thread other than `thread` that holds the lock in a way that excludes
     /// acquiring it, for writing or for reading.
     #[inline]
-    pub fn excluded_by(&self, thread: ThreadId, lock: LockId, to_write: bool) -> Option<ThreadId> {
+    pub fn excluded_by(&self, thread: ThreadId, lock: LockId, mode: Mode) -> Option<ThreadId> {
         let owner = self.held[lock.index()].0;
         if owner != 0 && owner != thread.0 + 1 {
             return Some(ThreadId(owner - 1));
         }
-        let readers = self.readers.get(lock.index()).filter(|_| to_write)?;
+        let readers = self.readers.get(lock.index()).filter(|_| mode == Mode::Exclusive)?;
         readers.iter().map(|reader| reader.0).find(|&reader| reader != thread)
     }
 
     /// Whether `holder` holds the lock in a way that excludes others from acquiring
     /// it, for writing or for reading.
-    pub fn excludes(&self, holder: ThreadId, lock: LockId, to_write: bool) -> bool {
+    pub fn excludes(&self, holder: ThreadId, lock: LockId, mode: Mode) -> bool {
         let reads = |readers: &Vec<(ThreadId, u32)>| readers.iter().any(|reader| reader.0 == holder);
-        self.held[lock.index()].0 == holder.0 + 1 || to_write && self.readers.get(lock.index()).is_some_and(reads)
+        let for_reading = || self.readers.get(lock.index()).is_some_and(reads);
+        self.held[lock.index()].0 == holder.0 + 1 || mode == Mode::Exclusive && for_reading()
     }
 
     /// The thread acquires the lock so many times.

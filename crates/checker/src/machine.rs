@@ -14,7 +14,7 @@ use crate::source::{Source, Sources};
 use crate::symbolic::Values;
 use crate::violation::{ScheduleRule, Violation};
 use snag_model::Level;
-use snag_model::{EventId, LockId, Op, Space, ThreadId};
+use snag_model::{Action, BarrierId, Else, EventId, LockId, Mode, Op, SemId, Space, ThreadId, VarId};
 use std::collections::HashMap;
 use std::hint::select_unpredictable;
 
@@ -116,6 +116,9 @@ impl<'f> Machine<'f> {
     }
 
     /// Executes the next event of the schedule.
+    ///
+    /// Every check of every witness comes through here, a few nanoseconds an event; so accesses and plain locks are told
+    /// apart and executed from the columns. Everything else is an [`Action`].
     #[inline(always)]
     pub fn execute(&mut self, id: EventId) -> Check {
         let facts = self.facts;
@@ -144,17 +147,17 @@ impl<'f> Machine<'f> {
         self.steps += 1;
         let target = events.targets()[index];
         if self.simple_memory & op.is_plain_access() {
-            return self.simple_access(id, thread, target, op == Op::Write);
+            return self.simple_access(id, thread, VarId(target), op == Op::Write);
         }
         match op {
-            Op::Read | Op::AtomicRead => self.read(id, thread, target),
-            Op::Write | Op::AtomicWrite => self.write(id, thread, target),
+            Op::Read | Op::AtomicRead => self.read(id, thread, VarId(target)),
+            Op::Write | Op::AtomicWrite => self.write(id, thread, VarId(target)),
             Op::Rmw => {
-                self.read(id, thread, target)?;
-                self.write(id, thread, target)
+                self.read(id, thread, VarId(target))?;
+                self.write(id, thread, VarId(target))
             }
             Op::Acquire => {
-                self.free_to_acquire(id, thread, LockId(target), true)?;
+                self.free_to_acquire(id, thread, LockId(target), Mode::Exclusive)?;
                 self.locks.acquire(thread, LockId(target), 1);
                 Ok(())
             }
@@ -162,95 +165,102 @@ impl<'f> Machine<'f> {
                 self.locks.release(LockId(target));
                 Ok(())
             }
-            _ => self.execute_rare(id, op, thread, target),
+            _ => self.execute_rare(id, thread),
         }
     }
 
     /// The operations that are neither plain accesses nor plain locks. Not inlined,
     /// to keep the loop over those small.
     #[inline(never)]
-    fn execute_rare(&mut self, id: EventId, op: Op, thread: ThreadId, target: u32) -> Check {
-        let aux = self.facts.trace.events.aux(id.index());
-        match op {
-            Op::ReadAcquire => {
-                self.free_to_acquire(id, thread, LockId(target), false)?;
-                self.locks.read_acquire(thread, LockId(target));
+    fn execute_rare(&mut self, id: EventId, thread: ThreadId) -> Check {
+        match self.facts.trace.action(id) {
+            Action::Acquire { lock, mode: Mode::Shared, .. } => {
+                self.free_to_acquire(id, thread, lock, Mode::Shared)?;
+                self.locks.read_acquire(thread, lock);
             }
-            Op::ReadRelease => self.locks.read_release(thread, LockId(target)),
-            Op::Fork => self.threads[target as usize].next = self.facts.first[target as usize],
-            Op::Join => self.join(id, ThreadId(target))?,
-            Op::WaitBegin => {
-                let holds = self.locks.give_up(LockId(aux));
+            Action::Release { lock, mode: Mode::Shared } => self.locks.read_release(thread, lock),
+            Action::Fork { thread: child, .. } => self.threads[child.index()].next = self.facts.first[child.index()],
+            Action::Join { thread: child, .. } => self.join(id, child)?,
+            Action::WaitBegin { lock, .. } => {
+                let holds = self.locks.give_up(lock);
                 self.waits[thread.index()] = Wait { began: self.steps, holds };
             }
-            Op::Wake => self.wake(id, thread, aux)?,
-            Op::WaitEnd => {
-                self.free_to_acquire(id, thread, LockId(aux), true)?;
-                self.locks.acquire(thread, LockId(aux), self.waits[thread.index()].holds);
+            Action::Wake { by, .. } => self.wake(id, thread, by)?,
+            Action::WaitEnd { lock, .. } => {
+                self.free_to_acquire(id, thread, lock, Mode::Exclusive)?;
+                self.locks.acquire(thread, lock, self.waits[thread.index()].holds);
             }
-            Op::Notify | Op::NotifyAll => {
+            Action::Notify { .. } | Action::NotifyAll { .. } => {
                 self.notified.insert(id, self.steps);
             }
-            Op::SemPost => self.semaphores[target as usize] += 1,
-            Op::SemWait => self.sem_wait(id, target as usize)?,
-            Op::BarrierEnter => {
-                self.barrier(id, target as usize, ScheduleRule::BarrierGenerations)?;
-                self.entered[target as usize] += 1;
+            Action::SemPost { semaphore } => self.semaphores[semaphore.index()] += 1,
+            Action::SemWait { semaphore } => self.sem_wait(id, semaphore)?,
+            Action::BarrierEnter { barrier } => {
+                self.barrier(id, barrier, ScheduleRule::BarrierGenerations)?;
+                self.entered[barrier.index()] += 1;
             }
-            Op::BarrierLeave => self.barrier(id, target as usize, ScheduleRule::BarrierLeftEarly)?,
-            Op::Free => self.lives(id)?,
-            Op::Branch => {
+            Action::BarrierLeave { barrier } => self.barrier(id, barrier, ScheduleRule::BarrierLeftEarly)?,
+            Action::Free { .. } => self.lives(id)?,
+            Action::Branch { .. } => {
                 if let Some(values) = &mut self.values {
                     values.branch(id, thread)?;
                 }
             }
-            Op::Let => {
+            Action::Let { .. } => {
                 if let Some(values) = &mut self.values {
                     values.define(id)?;
                 }
             }
-            Op::MethodBegin | Op::MethodEnd => match &mut self.values {
-                Some(values) => values.hidden(id, op == Op::MethodBegin)?,
-                None => self.hidden(id, op == Op::MethodBegin)?,
-            },
-            Op::Alloc | Op::Begin | Op::End | Op::Mark | Op::Reach => {}
-            op if op.on_other_side() => self.other_side(id, op, thread, target)?,
-            _ => unreachable!("executed by the caller"),
+            action @ (Action::MethodBegin { .. } | Action::MethodEnd { .. }) => {
+                let begins = matches!(action, Action::MethodBegin { .. });
+                match &mut self.values {
+                    Some(values) => values.hidden(id, begins)?,
+                    None => self.hidden(id, begins)?,
+                }
+            }
+            Action::Alloc { .. } | Action::Begin | Action::End | Action::Mark { .. } | Action::Reach { .. } => {}
+            Action::Else(action) => self.other_side(id, thread, action)?,
+            Action::Read { .. }
+            | Action::Write { .. }
+            | Action::AtomicRead { .. }
+            | Action::AtomicWrite { .. }
+            | Action::Rmw { .. }
+            | Action::Acquire { mode: Mode::Exclusive, .. }
+            | Action::Release { mode: Mode::Exclusive, .. } => unreachable!("executed by the caller"),
         }
         Ok(())
     }
 
     /// An event of the other side of a branch: if the branch went there it happens, else it means nothing.
-    fn other_side(&mut self, id: EventId, op: Op, thread: ThreadId, target: u32) -> Check {
+    fn other_side(&mut self, id: EventId, thread: ThreadId, action: Else) -> Check {
         let Some(values) = self.values.as_mut().filter(|values| values.diverged(thread).is_some()) else {
             return Ok(());
         };
-        match op {
-            Op::OtherLet => values.define(id),
-            Op::OtherBranch => values.branch_on_other_side(id),
-            Op::OtherRead => {
-                values.read_on_other_side(id, target);
+        match action {
+            Else::Let { .. } => values.define(id),
+            Else::Branch { .. } => values.branch_on_other_side(id),
+            Else::Read { variable, .. } => {
+                values.read_on_other_side(id, variable);
                 self.lives(id)
             }
-            Op::OtherWrite => {
-                values.write(id, thread, target)?;
+            Else::Write { variable, .. } => {
+                values.write(id, thread, variable)?;
                 self.lives(id)
             }
-            Op::OtherAcquire => {
-                self.free_to_acquire(id, thread, LockId(target), true)?;
-                let lock = LockId(target);
+            Else::Acquire { lock } => {
+                self.free_to_acquire(id, thread, lock, Mode::Exclusive)?;
                 if self.locks.is_held_by(thread, lock) && self.facts.trace.tables.lock_is_plain(lock) {
                     return Err(self.lock_held(id, lock, thread));
                 }
                 self.locks.acquire(thread, lock, 1);
                 Ok(())
             }
-            _ => {
-                if !self.locks.is_held_by(thread, LockId(target)) {
+            Else::Release { lock } => {
+                if !self.locks.is_held_by(thread, lock) {
                     let detail = format!("{} releases a lock that its thread does not hold", self.facts.text(id));
                     return Err(Violation::new(ScheduleRule::NotHeld, id, detail));
                 }
-                self.locks.release(LockId(target));
+                self.locks.release(lock);
                 Ok(())
             }
         }
@@ -278,25 +288,25 @@ impl<'f> Machine<'f> {
     /// What [`Machine::read`] and [`Machine::write`] do, for memory that is not heap and where a variable is a cell.
     /// Both take the same path, because which of the two comes next is hard to predict.
     #[inline(always)]
-    fn simple_access(&mut self, id: EventId, thread: ThreadId, target: u32, writes: bool) -> Check {
-        let cell = target as usize;
+    fn simple_access(&mut self, id: EventId, thread: ThreadId, variable: VarId, writes: bool) -> Check {
+        let cell = variable.index();
         let found = self.memory.get(cell);
         let known = self.threads[thread.index()].misread.is_none();
         let written = if known { Source::write(id) } else { Source::UNKNOWN };
         self.memory.set(cell, select_unpredictable(writes, written, found));
-        if writes | (found == self.facts.seen.by_simple(id)) { Ok(()) } else { self.read(id, thread, target) }
+        if writes | (found == self.facts.seen.by_simple(id)) { Ok(()) } else { self.read(id, thread, variable) }
     }
 
     #[inline(always)]
-    fn read(&mut self, id: EventId, thread: ThreadId, target: u32) -> Check {
+    fn read(&mut self, id: EventId, thread: ThreadId, variable: VarId) -> Check {
         if self.facts.heap.is_some() {
             self.lives(id)?;
         }
         if let Some(values) = &mut self.values {
-            values.read(id, thread, target);
+            values.read(id, thread, variable);
             return Ok(());
         }
-        let cells = self.facts.cells.of_event(id.index(), target);
+        let cells = self.facts.cells.of_event(id.index(), variable.0);
         for (cell, &seen) in cells.clone().zip(self.facts.seen.by(id.index(), cells.len())) {
             let found = self.memory.get(cell);
             if found != seen && !self.same_value(id, cell, seen, found) {
@@ -307,16 +317,16 @@ impl<'f> Machine<'f> {
     }
 
     #[inline(always)]
-    fn write(&mut self, id: EventId, thread: ThreadId, target: u32) -> Check {
+    fn write(&mut self, id: EventId, thread: ThreadId, variable: VarId) -> Check {
         if self.facts.heap.is_some() {
             self.lives(id)?;
         }
         if let Some(values) = &mut self.values {
-            return values.write(id, thread, target);
+            return values.write(id, thread, variable);
         }
         let known = self.threads[thread.index()].misread.is_none();
         let source = if known { Source::write(id) } else { Source::UNKNOWN };
-        for cell in self.facts.cells.of_event(id.index(), target) {
+        for cell in self.facts.cells.of_event(id.index(), variable.0) {
             self.memory.set(cell, source);
         }
         Ok(())
@@ -424,13 +434,12 @@ impl<'f> Machine<'f> {
     /// An access finds its heap block live, a free its block allocated.
     pub fn lives(&self, id: EventId) -> Check {
         let Some(heap) = &self.facts.heap else { return Ok(()) };
-        let events = &self.facts.trace.events;
-        if events.ops()[id.index()] == Op::Free {
+        if self.facts.trace.events.ops()[id.index()] == Op::Free {
             let alloc = heap.alloc_of_free(id);
             return self.comes_after(id, alloc, ScheduleRule::FreeBeforeAlloc);
         }
         // An access lies inside one block or outside all: its first cell stands for the rest.
-        let cell = self.facts.cells.of_event(id.index(), events.targets()[id.index()]).start;
+        let cell = self.facts.cells.touched_by(self.facts.trace, id).start;
         let Some(alloc) = self.facts.cells.allocated_by(cell) else { return Ok(()) };
         self.comes_after(id, alloc, ScheduleRule::AccessBeforeAlloc)?;
         match heap.freed_by(cell) {
@@ -445,8 +454,8 @@ impl<'f> Machine<'f> {
     // Threads and synchronisation.
 
     #[inline]
-    fn free_to_acquire(&self, id: EventId, thread: ThreadId, lock: LockId, to_write: bool) -> Check {
-        match self.locks.excluded_by(thread, lock, to_write) {
+    fn free_to_acquire(&self, id: EventId, thread: ThreadId, lock: LockId, mode: Mode) -> Check {
+        match self.locks.excluded_by(thread, lock, mode) {
             None => Ok(()),
             Some(holder) => Err(self.lock_held(id, lock, holder)),
         }
@@ -475,9 +484,8 @@ impl<'f> Machine<'f> {
         }
     }
 
-    fn wake(&self, id: EventId, thread: ThreadId, aux: u32) -> Check {
-        // 1 + the notify; 0 if it timed out or was spurious.
-        let Some(notify) = aux.checked_sub(1).map(EventId) else { return Ok(()) };
+    fn wake(&self, id: EventId, thread: ThreadId, by: Option<EventId>) -> Check {
+        let Some(notify) = by else { return Ok(()) };
         self.comes_after(id, notify, ScheduleRule::WakeBeforeNotify)?;
         if self.notified[&notify] > self.waits[thread.index()].began {
             return Ok(());
@@ -487,17 +495,18 @@ impl<'f> Machine<'f> {
         Err(Violation::new(ScheduleRule::NotifyBeforeWait, id, detail))
     }
 
-    fn sem_wait(&mut self, id: EventId, semaphore: usize) -> Check {
-        self.semaphores[semaphore] -= 1;
-        if self.semaphores[semaphore] >= 0 {
+    fn sem_wait(&mut self, id: EventId, semaphore: SemId) -> Check {
+        let count = &mut self.semaphores[semaphore.index()];
+        *count -= 1;
+        if *count >= 0 {
             return Ok(());
         }
         let detail = format!("{} finds the semaphore at zero", self.facts.text(id));
         Err(Violation::new(ScheduleRule::SemaphoreBelowZero, id, detail))
     }
 
-    fn barrier(&self, id: EventId, barrier: usize, rule: ScheduleRule) -> Check {
-        let (needed, entered) = (self.facts.enters_needed[&id], self.entered[barrier]);
+    fn barrier(&self, id: EventId, barrier: BarrierId, rule: ScheduleRule) -> Check {
+        let (needed, entered) = (self.facts.enters_needed[&id], self.entered[barrier.index()]);
         if entered >= needed {
             return Ok(());
         }
@@ -583,22 +592,18 @@ impl<'f> Machine<'f> {
 
     /// One of `others` holds the lock that `id` wants, in a way that keeps `id` waiting.
     pub fn is_blocked(&self, id: EventId, others: &[EventId]) -> Check {
-        let event = self.facts.trace.event(id);
-        if matches!(event.op, Op::Acquire | Op::ReadAcquire) && event.aux != 0 {
+        let action = self.facts.trace.action(id).if_it_happens();
+        if let Action::Acquire { gives_up: true, .. } = action {
             let detail = format!("{} does not wait", self.facts.text(id));
             return Err(Violation::new(ScheduleRule::NotAnAcquire, id, detail));
         }
-        let (lock, to_write) = match event.op.if_it_happens() {
-            Op::Acquire => (LockId(event.target), true),
-            Op::ReadAcquire => (LockId(event.target), false),
-            Op::WaitEnd => (LockId(event.aux), true),
-            _ => {
-                let detail = format!("{} takes no lock", self.facts.text(id));
-                return Err(Violation::new(ScheduleRule::NotAnAcquire, id, detail));
-            }
+        let Some((lock, mode)) = action.acquired() else {
+            let detail = format!("{} takes no lock", self.facts.text(id));
+            return Err(Violation::new(ScheduleRule::NotAnAcquire, id, detail));
         };
+        let thread = self.facts.trace.thread_of(id);
         let mut holders = others.iter().map(|&other| self.facts.trace.thread_of(other));
-        if holders.any(|holder| holder != event.thread && self.locks.excludes(holder, lock, to_write)) {
+        if holders.any(|holder| holder != thread && self.locks.excludes(holder, lock, mode)) {
             return Ok(());
         }
         let name = self.facts.trace.tables.lock_name(lock);

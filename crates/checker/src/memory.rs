@@ -16,7 +16,8 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// For the events before `end`; also finds what code that was not observed saw.
+    /// For the events before `end`; also finds what code that was not observed saw. Goes by the columns: it looks at
+    /// every event before the first check, and mostly there is little to check.
     pub fn of(trace: &Trace, cells: &Cells, end: usize, hidden: &mut Hidden) -> Seen {
         let mut last = Sources::new(cells.count());
         let mut start = Vec::new();
@@ -99,10 +100,11 @@ fn first_reads(trace: &Trace, cells: &Cells) -> Vec<Option<u64>> {
     let mut values = vec![None; cells.count()];
     let mut accessed = vec![false; cells.count()];
     for (index, event) in trace.events.iter().enumerate().filter(|(_, event)| event.op.is_access()) {
-        for cell in cells.of_event(index, event.target) {
+        let Some(variable) = event.action().variable() else { continue };
+        for cell in cells.of_event(index, variable.0) {
             if !std::mem::replace(&mut accessed[cell], true) {
-                let variable = trace.tables.variable(VarId(event.target));
-                values[cell] = event.value_read().and_then(|value| cells.slice(variable, value, cell));
+                let whole = trace.tables.variable(variable);
+                values[cell] = event.value_read().and_then(|value| cells.slice(whole, value, cell));
             }
         }
     }
@@ -180,12 +182,11 @@ impl Places {
     fn of(trace: &Trace, cells: &Cells) -> Places {
         let mut named = HashMap::new();
         let mut ranges = Vec::new();
-        for (index, (&op, &target)) in trace.events.ops().iter().zip(trace.events.targets()).enumerate() {
-            if op.if_it_happens().is_access() && matches!(trace.tables.variable(VarId(target)), Variable::Named(_)) {
-                let cell = cells.of_event(index, target).start;
-                if cells.allocated_by(cell).is_none() {
-                    named.insert(VarId(target), cell);
-                }
+        for (index, event) in trace.events.iter().enumerate().filter(|(_, event)| event.op.if_it_happens().is_access()) {
+            let Some(variable) = event.action().variable() else { continue };
+            let cell = cells.of_event(index, variable.0).start;
+            if cells.allocated_by(cell).is_none() && matches!(trace.tables.variable(variable), Variable::Named(_)) {
+                named.insert(variable, cell);
             }
         }
         for cell in (0..cells.count()).filter(|&cell| cells.allocated_by(cell).is_none()) {

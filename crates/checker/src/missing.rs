@@ -9,7 +9,7 @@
 //! know of each other, and a touch is announced to the open calls that could reach what it touches.
 
 use crate::reach::Objects;
-use snag_model::{EventId, Op, ReachId, ThreadId, Trace};
+use snag_model::{Action, EventId, Op, ReachId, ThreadId, Trace};
 use std::collections::BTreeMap;
 
 /// What must have happened before each event because methods are missing.
@@ -112,8 +112,8 @@ impl<'a> Walk<'a> {
     fn event(&mut self, id: EventId) -> bool {
         let event = self.trace.event(id);
         let step = (event.thread, id);
-        if event.op == Op::MethodBegin {
-            self.begin(step, ReachId(event.aux));
+        if let Action::MethodBegin { reach, .. } = event.action() {
+            self.begin(step, reach);
         }
         let inside = !self.threads[event.thread.index()].calls.is_empty();
         if inside {

@@ -5,7 +5,7 @@
 
 use snag_model::events::Event;
 use snag_model::tables::Object;
-use snag_model::{BarrierId, CondId, EventId, LockId, Op, ReachId, SemId, ThreadId, Trace, VarId, Variable};
+use snag_model::{Action, EventId, Op, ReachId, Trace, VarId, Variable};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -118,16 +118,22 @@ impl<'t> Objects<'t> {
 
     /// What an event touches, as the model defines it.
     pub fn touched(&self, id: EventId, event: &Event) -> impl Iterator<Item = usize> {
-        let (target, aux) = (event.target, event.aux);
-        let (one, other) = match event.op {
-            op if op.touches_memory() || op == Op::Alloc => (Some(Object::Variable(VarId(target))), None),
-            Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => (Some(Object::Lock(LockId(target))), None),
-            Op::WaitBegin | Op::WaitEnd => (Some(Object::Lock(LockId(aux))), Some(Object::Condition(CondId(target)))),
-            Op::Wake | Op::Notify | Op::NotifyAll => (Some(Object::Condition(CondId(target))), None),
-            Op::SemPost | Op::SemWait => (Some(Object::Semaphore(SemId(target))), None),
-            Op::BarrierEnter | Op::BarrierLeave => (Some(Object::Barrier(BarrierId(target))), None),
-            Op::Fork | Op::Join => (Some(Object::Thread(ThreadId(target))), None),
-            _ => (None, None),
+        let (one, other) = match event.action() {
+            Action::Acquire { lock, .. } | Action::Release { lock, .. } => (Some(Object::Lock(lock)), None),
+            Action::WaitBegin { condition, lock } | Action::WaitEnd { condition, lock } => {
+                (Some(Object::Lock(lock)), Some(Object::Condition(condition)))
+            }
+            Action::Wake { condition, .. } | Action::Notify { condition } | Action::NotifyAll { condition } => {
+                (Some(Object::Condition(condition)), None)
+            }
+            Action::SemPost { semaphore } | Action::SemWait { semaphore } => (Some(Object::Semaphore(semaphore)), None),
+            Action::BarrierEnter { barrier } | Action::BarrierLeave { barrier } => {
+                (Some(Object::Barrier(barrier)), None)
+            }
+            Action::Fork { thread, .. } | Action::Join { thread, .. } => (Some(Object::Thread(thread)), None),
+            // What an object leads to, and what would have happened on the other side, touches nothing.
+            Action::Reach { .. } | Action::Else(_) => (None, None),
+            action => (action.variable().map(Object::Variable), None),
         };
         let (first, last) = (self.first[event.thread.index()], self.last[event.thread.index()]);
         let of_thread = first == Some(id) || last == Some(id) || matches!(event.op, Op::Begin | Op::End);

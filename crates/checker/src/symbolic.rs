@@ -111,12 +111,12 @@ impl<'f> Values<'f> {
     // Memory.
 
     /// A read of the trace.
-    pub fn read(&mut self, id: EventId, thread: ThreadId, target: u32) {
+    pub fn read(&mut self, id: EventId, thread: ThreadId, variable: VarId) {
         let facts = self.facts;
-        let cells = facts.cells.of_event(id.index(), target);
+        let cells = facts.cells.of_event(id.index(), variable.0);
         let seen = facts.seen.by(id.index(), cells.len());
         let agrees = cells.zip(seen).all(|(cell, &seen)| self.agrees(id, cell, seen));
-        let found = self.load(id, target);
+        let found = self.load(id, variable);
         let recorded = facts.trace.event(id).value_read();
         let taken = if agrees { recorded.or(found) } else { found };
         self.taken.extend(taken.map(|value| (id, value)));
@@ -134,8 +134,8 @@ impl<'f> Values<'f> {
     }
 
     /// A read of the side that the trace did not take.
-    pub fn read_on_other_side(&mut self, id: EventId, target: u32) {
-        let found = self.load(id, target);
+    pub fn read_on_other_side(&mut self, id: EventId, variable: VarId) {
+        let found = self.load(id, variable);
         self.taken.extend(found.map(|value| (id, value)));
         if let Role::Read(definition) = self.symbolic.role(id) {
             let sort = self.symbolic.definition(definition).sort;
@@ -156,9 +156,9 @@ impl<'f> Values<'f> {
     }
 
     /// What memory holds, where all of it is known.
-    fn load(&self, id: EventId, target: u32) -> Option<i64> {
-        let cells = self.facts.cells.of_event(id.index(), target);
-        match self.facts.trace.tables.variable(VarId(target)) {
+    fn load(&self, id: EventId, variable: VarId) -> Option<i64> {
+        let cells = self.facts.cells.of_event(id.index(), variable.0);
+        match self.facts.trace.tables.variable(variable) {
             Variable::Range { size: 9.., .. } => None,
             Variable::Range { address, .. } if !self.facts.cells.are_variables() => {
                 let mut whole = 0;
@@ -173,7 +173,7 @@ impl<'f> Values<'f> {
     }
 
     /// A write, also one of the side that the trace did not take.
-    pub fn write(&mut self, id: EventId, thread: ThreadId, target: u32) -> Check {
+    pub fn write(&mut self, id: EventId, thread: ThreadId, variable: VarId) -> Check {
         let event = self.facts.trace.event(id);
         let recorded = event.value_written();
         let (as_observed, memory) = match self.symbolic.role(id) {
@@ -195,9 +195,9 @@ impl<'f> Values<'f> {
         if !as_observed {
             self.altered.get_or_insert(id);
         }
-        let variable = self.facts.trace.tables.variable(VarId(target));
-        for cell in self.facts.cells.of_event(id.index(), target) {
-            let value = memory.and_then(|memory| self.facts.cells.slice(variable, memory, cell));
+        let whole = self.facts.trace.tables.variable(variable);
+        for cell in self.facts.cells.of_event(id.index(), variable.0) {
+            let value = memory.and_then(|memory| self.facts.cells.slice(whole, memory, cell));
             self.cells[cell] = Content { source, as_observed, value };
         }
         Ok(())

@@ -188,6 +188,19 @@ impl Action {
         }
     }
 
+    /// What happens if an event of the other side of a branch happens; any other action is itself.
+    pub fn if_it_happens(self) -> Action {
+        let Action::Else(other) = self else { return self };
+        match other {
+            Else::Read { variable, into } => Action::Read { variable, value: None, into },
+            Else::Write { variable, of } => Action::Write { variable, value: None, of },
+            Else::Let { symbol, is } => Action::Let { symbol, is },
+            Else::Branch { condition, text } => Action::Branch { condition, taken: None, text },
+            Else::Acquire { lock } => Action::Acquire { lock, mode: Mode::Exclusive, gives_up: false },
+            Else::Release { lock } => Action::Release { lock, mode: Mode::Exclusive },
+        }
+    }
+
     /// The lock that a thread has after it and had not before, or held once less, and how.
     pub fn acquired(self) -> Option<(LockId, Mode)> {
         match self {
@@ -345,6 +358,14 @@ mod tests {
     fn an_event_is_its_action_and_back() {
         for event in events() {
             assert_eq!(Event::of(event.thread, event.action()), event);
+        }
+    }
+
+    #[test]
+    fn what_happens_on_the_other_side_is_what_its_operation_says() {
+        for event in events() {
+            let happens = Event::of(event.thread, event.action().if_it_happens());
+            assert_eq!((happens.op, happens.target, happens.aux), (event.op.if_it_happens(), event.target, event.aux));
         }
     }
 

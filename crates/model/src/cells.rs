@@ -66,8 +66,13 @@ impl Cells {
         self.map.is_none()
     }
 
-    /// The cells an event touches; `target` is the event's target. Only for
-    /// events that touch memory.
+    /// The cells that an event of the trace touches. Only for events that touch memory.
+    #[inline]
+    pub fn touched_by(&self, trace: &Trace, event: EventId) -> Range<usize> {
+        self.of_event(event.index(), trace.events.targets()[event.index()])
+    }
+
+    /// The same for loops that read columns: `target` is the event's target.
     #[inline]
     pub fn of_event(&self, event: usize, target: u32) -> Range<usize> {
         match &self.map {

@@ -1,7 +1,7 @@
 use crate::action::Action;
 use crate::events::{Event, Events};
 use crate::ids::*;
-use crate::op::Op;
+use crate::op::{Op, Ops};
 use crate::tables::{Space, Tables};
 
 /// A whole trace in memory.
@@ -32,6 +32,13 @@ impl Trace {
     /// What one event does.
     pub fn action(&self, id: EventId) -> Action {
         self.event(id).action()
+    }
+
+    /// The events that are one of some operations, in order. The others are passed over by their column alone.
+    pub fn events_of(&self, ops: &[Op]) -> impl Iterator<Item = (EventId, Event)> {
+        let ops = Ops::of(ops);
+        let found = self.events.ops().iter().enumerate().filter(move |(_, op)| ops.has(**op));
+        found.map(|(index, _)| (EventId::new(index), self.events.get(index)))
     }
 
     /// The trace as if no method were missing: their begins and ends are marks. Every event keeps its number.
