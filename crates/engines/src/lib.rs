@@ -14,6 +14,7 @@ pub mod causal;
 pub mod clocks;
 mod engine;
 pub mod happens_before;
+pub mod holds;
 pub mod lock_history;
 pub mod maximal;
 pub mod missing;

@@ -8,7 +8,7 @@
 use crate::clocks::{Clocks, Slot, Stamp, Time};
 use crate::missing::clocks::Methods;
 use snag_model::events::Event;
-use snag_model::{BarrierId, Cells, LockId, Op, ThreadId, Trace};
+use snag_model::{Action, BarrierId, Cells, LockId, Mode, Op, ThreadId, Trace};
 
 /// Synchronisation clocks of one pass over a trace.
 pub(crate) struct Sync {
@@ -160,46 +160,48 @@ impl Sync {
     /// An event that is not an access.
     pub fn event(&mut self, clocks: &mut Clocks, slot: Slot, number: usize, event: &Event) {
         let time = number as Time + 1;
-        match event.op {
-            Op::Acquire => self.acquire(clocks, slot, LockId(event.target)),
-            Op::WaitEnd => self.acquire(clocks, slot, LockId(event.aux)),
-            Op::Release => self.release(clocks, slot, time, LockId(event.target)),
-            Op::WaitBegin => self.release(clocks, slot, time, LockId(event.aux)),
-            Op::ReadAcquire => clocks.join(slot, self.locks[event.target as usize].released),
-            Op::ReadRelease => {
-                let lock = &mut self.locks[event.target as usize];
+        match event.action() {
+            Action::Acquire { lock, mode: Mode::Exclusive, .. } | Action::WaitEnd { lock, .. } => {
+                self.acquire(clocks, slot, lock)
+            }
+            Action::Release { lock, mode: Mode::Exclusive } | Action::WaitBegin { lock, .. } => {
+                self.release(clocks, slot, time, lock)
+            }
+            Action::Acquire { lock, mode: Mode::Shared, .. } => clocks.join(slot, self.locks[lock.index()].released),
+            Action::Release { lock, mode: Mode::Shared } => {
+                let lock = &mut self.locks[lock.index()];
                 if lock.readers == 0 {
                     lock.readers = clocks.new_row();
                 }
                 clocks.gather(lock.readers, slot, time);
             }
-            Op::Fork => {
-                clocks.fork(slot, ThreadId(event.target), time);
+            Action::Fork { thread: child, .. } => {
+                clocks.fork(slot, child, time);
             }
-            Op::Join => self.join(clocks, slot, ThreadId(event.target), number as Time),
-            Op::End => {
+            Action::Join { thread: child, .. } => self.join(clocks, slot, child, number as Time),
+            Action::End => {
                 self.finals[event.thread.index()] = Some(clocks.stamp(slot, time));
                 clocks.end(slot, time);
             }
-            Op::Wake => {
-                if let Some(notify) = event.aux.checked_sub(1)
-                    && let Ok(at) = self.notifies.binary_search_by_key(&notify, |n| n.0)
-                {
+            Action::Wake { by: Some(notify), .. } => {
+                if let Ok(at) = self.notifies.binary_search_by_key(&notify.0, |n| n.0) {
                     clocks.join(slot, self.notifies[at].1);
                 }
             }
-            Op::Notify | Op::NotifyAll => self.notifies.push((number as u32, clocks.stamp(slot, time))),
-            Op::SemPost => {
-                let row = &mut self.semaphores[event.target as usize];
+            Action::Notify { .. } | Action::NotifyAll { .. } => {
+                self.notifies.push((number as u32, clocks.stamp(slot, time)))
+            }
+            Action::SemPost { semaphore } => {
+                let row = &mut self.semaphores[semaphore.index()];
                 if *row == 0 {
                     *row = clocks.new_row();
                 }
                 clocks.gather(*row, slot, time);
             }
-            Op::SemWait => clocks.join_row(slot, self.semaphores[event.target as usize]),
-            Op::BarrierEnter => self.barriers[event.target as usize].enter(clocks, slot, event.thread, time),
-            Op::BarrierLeave => self.barriers[event.target as usize].leave(clocks, slot, event.thread),
-            Op::Alloc => {
+            Action::SemWait { semaphore } => clocks.join_row(slot, self.semaphores[semaphore.index()]),
+            Action::BarrierEnter { barrier } => self.barriers[barrier.index()].enter(clocks, slot, event.thread, time),
+            Action::BarrierLeave { barrier } => self.barriers[barrier.index()].leave(clocks, slot, event.thread),
+            Action::Alloc { .. } => {
                 if let Ok(at) = self.heap.blocks.binary_search_by_key(&(number as u32), |b| b.0) {
                     self.heap.blocks[at].1 = clocks.stamp(slot, time);
                 }
@@ -322,8 +324,6 @@ impl Barrier {
 
 impl Heap {
     fn new(trace: &Trace) -> Heap {
-        let allocs = trace.events.ops().iter().enumerate().filter(|(_, op)| **op == Op::Alloc);
-        let blocks = allocs.map(|(i, _)| (i as u32, Stamp::NEVER)).collect();
-        Heap { blocks }
+        Heap { blocks: trace.events_of(&[Op::Alloc]).map(|(id, _)| (id.0, Stamp::NEVER)).collect() }
     }
 }

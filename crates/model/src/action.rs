@@ -210,6 +210,11 @@ impl Action {
         }
     }
 
+    /// The lock that it takes or gives back, and how it is held in between.
+    pub fn lock(self) -> Option<(LockId, Mode)> {
+        self.acquired().or(self.released())
+    }
+
     /// The lock that a thread gives back by it, and how it had it.
     pub fn released(self) -> Option<(LockId, Mode)> {
         match self {

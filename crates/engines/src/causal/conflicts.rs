@@ -63,9 +63,9 @@ impl Conflicts {
         mut found: impl FnMut(SectionId),
     ) {
         let section = sections.get(own);
-        let Entry { writes, reads, .. } = self.tables[section.lock as usize].get(cell as u32);
+        let Entry { writes, reads, .. } = self.tables[section.lock.index()].get(cell as u32);
         let changes = kind.writes() || kind == Kind::Free;
-        if sections.locks[section.lock as usize].has_readers {
+        if sections.locks[section.lock.index()].has_readers {
             if writes[0] == NONE {
                 self.shared.push(Vec::new());
                 writes[0] = self.shared.len() as u32 - 1;

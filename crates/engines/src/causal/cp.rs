@@ -18,7 +18,7 @@ use super::pass::{Pass, Rules};
 use super::sections::{NONE, SectionId, Sections};
 use crate::clocks::Slot;
 use crate::happens_before::run::Kind;
-use snag_model::{Cells, ThreadId, Trace};
+use snag_model::{Cells, EventId, ThreadId, Trace};
 use std::collections::HashMap;
 
 /// The sections that come before each section.
@@ -43,7 +43,7 @@ impl Sources {
             let op = trace.events.ops()[index];
             if let Some(kind) = Kind::of(op) {
                 for &section in own.iter() {
-                    for cell in cells.of_event(index, trace.events.targets()[index]) {
+                    for cell in cells.touched_by(trace, EventId(number)) {
                         conflicts.access(sections, section, cell, kind, |earlier| {
                             sources.add(sections, section, earlier);
                         });

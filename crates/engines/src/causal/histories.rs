@@ -45,7 +45,7 @@ impl Histories {
 
     /// Judges and performs an event that touches memory. Races go to `found`, the earlier event first.
     pub fn access(&mut self, pass: &mut Pass, slot: Slot, number: usize, kind: Kind, found: &mut Vec<EventId>) {
-        let touched = pass.cells.of_event(number, pass.trace.events.targets()[number]);
+        let touched = pass.cells.touched_by(pass.trace, EventId::new(number));
         if touched.len() == 1 && self.quick(pass, slot, number as Time + 1, touched.start, kind) {
             return;
         }

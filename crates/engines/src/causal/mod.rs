@@ -244,7 +244,7 @@ impl<'t> Work<'t> {
                 }
                 self.step(&mut pass, &mut rules, slot, number as usize, |pass, kind| {
                     let (order, time) = (&mut pass.order, number as Time + 1);
-                    let touched = self.cells.of_event(number as usize, self.trace.events.targets()[number as usize]);
+                    let touched = self.cells.touched_by(self.trace, EventId(number));
                     memory.arrive(order, slot, time);
                     let mut races = false;
                     for cell in touched.clone() {

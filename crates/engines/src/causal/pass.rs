@@ -11,8 +11,9 @@ use super::sections::{SectionId, Sections};
 use crate::clocks::{Clocks, Slot, Stamp, Time};
 use crate::happens_before::run::Kind;
 use crate::sync::Sync;
+use std::ops::Range;
 use snag_model::events::Event;
-use snag_model::{Cells, EventId, Op, ThreadId, Trace};
+use snag_model::{Action, Cells, EventId, Op, ThreadId, Trace};
 
 /// What makes critical sections ordered.
 pub(crate) trait Rules {
@@ -128,7 +129,7 @@ impl<'t> Pass<'t> {
         let (op, thread) = (self.trace.events.ops()[number], self.trace.events.threads()[number]);
         self.now = number as Time + 1;
         if !self.has_methods && matches!(op, Op::Acquire | Op::Release) {
-            // The common case, without what only others need.
+            // The common case, from the columns alone: without what only others need.
             let event = Event::new(thread, op, self.trace.events.targets()[number]);
             return self.lock(rules, slot, number, &event);
         }
@@ -139,12 +140,9 @@ impl<'t> Pass<'t> {
             self.must_sync.enter_event(&mut self.order, slot, number);
             self.learned(slot);
         }
-        match op {
-            Op::Acquire | Op::ReadAcquire | Op::WaitEnd | Op::Release | Op::ReadRelease | Op::WaitBegin => {
-                self.lock(rules, slot, number, &event)
-            }
-            Op::Fork => {
-                let child = ThreadId(event.target);
+        match event.action() {
+            action if action.lock().is_some() => self.lock(rules, slot, number, &event),
+            Action::Fork { thread: child, .. } => {
                 let birth = self.order.stamp(slot, time);
                 let child_slot = self.order.bear(child, birth);
                 self.causes.fork_pair(2 * slot, child, time, 2 * child_slot);
@@ -152,11 +150,11 @@ impl<'t> Pass<'t> {
                 self.grown[child_slot as usize] = time;
                 self.published[slot as usize] = time;
             }
-            _ => {
+            action => {
                 // Before its slot is taken over.
-                match op {
-                    Op::Join => self.end_thread(rules, ThreadId(event.target)),
-                    Op::End => self.end_thread(rules, thread),
+                match action {
+                    Action::Join { thread: child, .. } => self.end_thread(rules, child),
+                    Action::End => self.end_thread(rules, thread),
                     _ => {}
                 }
                 self.cause_sync.event(&mut self.causes, 2 * slot, number, &event);
@@ -202,7 +200,7 @@ impl<'t> Pass<'t> {
 
     /// What must be known before an event that touches memory is judged.
     pub fn before_access(&mut self, rules: &mut impl Rules, slot: Slot, number: usize, kind: Kind) {
-        let (thread, target) = (self.trace.events.threads()[number], self.trace.events.targets()[number]);
+        let (thread, touched) = (self.trace.events.threads()[number], self.touched(number));
         self.now = number as Time + 1;
         if self.accesses_synchronise {
             let event = self.trace.events.get(number);
@@ -211,7 +209,7 @@ impl<'t> Pass<'t> {
             if self.cause_sync.orders_accesses() {
                 self.cause_sync.before_touch(&mut self.causes, 2 * slot, number, self.cells);
                 self.must_sync.before_touch(&mut self.order, slot, number, self.cells);
-                for cell in self.cells.of_event(number, target) {
+                for cell in touched.clone() {
                     self.cause_sync.before_access(&mut self.causes, 2 * slot, &event, cell);
                     self.must_sync.before_access(&mut self.order, slot, &event, cell);
                 }
@@ -219,10 +217,15 @@ impl<'t> Pass<'t> {
             self.learned(slot);
         }
         if !self.held[thread.index()].is_empty() {
-            for cell in self.cells.of_event(number, target) {
+            for cell in touched {
                 rules.accessing(self, thread, slot, cell, kind);
             }
         }
+    }
+
+    /// The cells of an event that touches memory.
+    fn touched(&self, number: usize) -> Range<usize> {
+        self.cells.touched_by(self.trace, EventId::new(number))
     }
 
     /// What an event that touches memory lets others know.
@@ -233,7 +236,7 @@ impl<'t> Pass<'t> {
         let event = self.trace.events.get(number);
         let time = number as Time + 1;
         if self.cause_sync.orders_accesses() {
-            for cell in self.cells.of_event(number, event.target) {
+            for cell in self.touched(number) {
                 self.cause_sync.after_access(&mut self.causes, 2 * slot, time, &event, cell);
                 self.must_sync.after_access(&mut self.order, slot, time, &event, cell);
             }
@@ -293,7 +296,7 @@ impl<'t> Pass<'t> {
         mut found: impl FnMut(&Pass, SectionId),
     ) {
         let own = self.sections.get(section);
-        let has_readers = self.sections.locks[own.lock as usize].has_readers;
+        let has_readers = self.sections.locks[own.lock.index()].has_readers;
         // Between two sections of different kinds, what was found for the one says nothing about the other.
         if !has_readers && self.grown[slot as usize] < self.looked[own.user as usize] {
             return;

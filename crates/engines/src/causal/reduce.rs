@@ -7,7 +7,7 @@
 //! between. Who is ordered with the access that is kept is ordered with its repeats, so no
 //! pair of locations is lost; only fewer pairs of events stand behind it.
 
-use snag_model::{Cells, LocId, Op, Ops, Trace};
+use snag_model::{Cells, EventId, LocId, Op, Ops, Trace};
 
 /// The events that remain.
 #[derive(Clone, Debug)]
@@ -32,10 +32,11 @@ struct Last {
     wrote: bool,
 }
 
-/// Leaves out what does not matter; with `all` nothing, with `repeats` not even repeats.
+/// Leaves out what does not matter; with `all` nothing, with `repeats` not even repeats. Goes by the columns: it is to be
+/// much faster than what follows.
 pub fn reduce(trace: &Trace, cells: &Cells, all: bool, repeats: bool) -> Reduced {
     let events = &trace.events;
-    let (ops, threads, targets) = (events.ops(), events.threads(), events.targets());
+    let (ops, threads) = (events.ops(), events.threads());
     let (cell_owner, lock_owner) = owners(trace, cells);
     let shared_locks = lock_owner.iter().map(|&owner| owner == SEVERAL).collect();
     // Missing methods put events of any kind in order.
@@ -49,9 +50,9 @@ pub fn reduce(trace: &Trace, cells: &Cells, all: bool, repeats: bool) -> Reduced
     for (number, (&op, &thread)) in ops.iter().zip(threads).enumerate() {
         let keep = match op {
             Op::Read | Op::Write => {
-                let touched = cells.of_event(number, targets[number]);
+                let touched = cells.touched_by(trace, EventId::new(number));
                 // Who touches memory that another thread has allocated comes after that.
-                let given = |alloc: snag_model::EventId| threads[alloc.index()] != thread;
+                let given = |alloc: EventId| threads[alloc.index()] != thread;
                 let shared = touched.clone().any(|cell| cell_owner[cell] == SEVERAL)
                     || cells.block_of_event(number).is_some_and(given);
                 shared
@@ -72,7 +73,7 @@ pub fn reduce(trace: &Trace, cells: &Cells, all: bool, repeats: bool) -> Reduced
             Op::Begin | Op::Branch | Op::Let | Op::Mark | Op::Reach => false,
             op if op.on_other_side() => false,
             Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => {
-                lock_owner[targets[number] as usize] == SEVERAL
+                lock_owner[events.targets()[number] as usize] == SEVERAL
             }
             _ => true,
         };
@@ -99,7 +100,7 @@ fn owners(trace: &Trace, cells: &Cells) -> (Vec<u32>, Vec<u32>) {
             }
         };
         if op.touches_memory() {
-            cell_owner[cells.of_event(number, target)].iter_mut().for_each(note);
+            cell_owner[cells.touched_by(trace, EventId::new(number))].iter_mut().for_each(note);
         } else if matches!(op, Op::Acquire | Op::ReadAcquire) {
             note(&mut lock_owner[target as usize]);
         }

@@ -5,7 +5,7 @@
 //! section of each kind. Sections of locks that one thread alone uses are left out, as the rules
 //! speak of different threads. Sections are numbered by their acquires.
 
-use snag_model::{Op, ThreadId, Trace};
+use snag_model::{EventId, LockId, Mode, Op, ThreadId, Trace};
 
 /// Number of a section.
 pub(crate) type SectionId = u32;
@@ -18,7 +18,7 @@ pub(crate) const NEVER: u32 = u32::MAX;
 
 pub(crate) struct Section {
     pub thread: ThreadId,
-    pub lock: u32,
+    pub lock: LockId,
     /// Index into [`Sections::users`].
     pub user: u32,
     pub acquire: u32,
@@ -55,8 +55,8 @@ pub(crate) struct Sections {
 
 /// A lock that a thread holds, while sections are collected.
 struct Hold {
-    lock: u32,
-    shared: bool,
+    lock: LockId,
+    mode: Mode,
     times: u32,
     section: SectionId,
 }
@@ -68,32 +68,30 @@ impl Sections {
         sections.locks.resize_with(shared_locks.len(), Lock::default);
         let mut holds: Vec<Vec<Hold>> = Vec::new();
         holds.resize_with(trace.tables.thread_count(), Vec::new);
-        let mut given_up: Vec<(ThreadId, u32, u32)> = Vec::new();
+        let mut given_up: Vec<(ThreadId, LockId, u32)> = Vec::new();
         for &number in events {
             let op = trace.events.ops()[number as usize];
-            let (lock, shared) = match op {
-                Op::Acquire | Op::Release => (trace.events.targets()[number as usize], false),
-                Op::ReadAcquire | Op::ReadRelease => (trace.events.targets()[number as usize], true),
-                Op::WaitBegin | Op::WaitEnd => (trace.events.aux(number as usize), false),
-                _ => continue,
-            };
-            if !shared_locks[lock as usize] {
+            if op.touches_memory() {
+                continue;
+            }
+            let Some((lock, mode)) = trace.action(EventId(number)).lock() else { continue };
+            if !shared_locks[lock.index()] {
                 continue;
             }
             let thread = trace.events.threads()[number as usize];
             let held = &mut holds[thread.index()];
-            let at = held.iter().position(|hold| hold.lock == lock && hold.shared == shared);
+            let at = held.iter().position(|hold| hold.lock == lock && hold.mode == mode);
             match (op, at) {
                 (Op::Acquire | Op::ReadAcquire, Some(at)) => held[at].times += 1,
                 (Op::Acquire | Op::ReadAcquire, None) => {
-                    let section = sections.begin(thread, lock, shared, number);
-                    held.push(Hold { lock, shared, times: 1, section });
+                    let section = sections.begin(thread, lock, mode, number);
+                    held.push(Hold { lock, mode, times: 1, section });
                 }
                 (Op::WaitEnd, _) => {
                     let again = given_up.iter().position(|g| g.0 == thread && g.1 == lock);
                     let times = again.map_or(1, |at| given_up.swap_remove(at).2);
-                    let section = sections.begin(thread, lock, shared, number);
-                    held.push(Hold { lock, shared, times, section });
+                    let section = sections.begin(thread, lock, mode, number);
+                    held.push(Hold { lock, mode, times, section });
                 }
                 (_, Some(at)) => {
                     if op == Op::WaitBegin {
@@ -111,9 +109,10 @@ impl Sections {
         sections
     }
 
-    fn begin(&mut self, thread: ThreadId, lock: u32, shared: bool, acquire: u32) -> SectionId {
+    fn begin(&mut self, thread: ThreadId, lock: LockId, mode: Mode, acquire: u32) -> SectionId {
         let id = self.all.len() as SectionId;
-        let of_lock = &mut self.locks[lock as usize];
+        let shared = mode == Mode::Shared;
+        let of_lock = &mut self.locks[lock.index()];
         // Threads that use a lock often come back soon; a lock with many threads is searched by halves.
         let user = match of_lock.users.binary_search_by_key(&thread, |&user| self.users[user as usize].thread) {
             Ok(at) => of_lock.users[at],
@@ -150,7 +149,7 @@ impl Sections {
         found: &mut Vec<SectionId>,
     ) {
         found.clear();
-        let lock = &self.locks[section.lock as usize];
+        let lock = &self.locks[section.lock.index()];
         let within = |&id: &SectionId| self.get(id).acquire < bound(self.get(id).thread);
         let best = self.latest_exclusive(section, lock, above, &bound);
         found.extend(best);

@@ -7,8 +7,9 @@
 //! reads only. Cost: a handful of nanoseconds an access; sets are interned, and
 //! intersections are remembered.
 
+use crate::holds::{Hold, Holds};
 use crate::happens_before::pairs::{Limits, LocationPair, Racing};
-use snag_model::{Cells, EventId, LockId, Op, ThreadId, Trace};
+use snag_model::{Action, Cells, EventId, LockId, Mode, Op, ThreadId, Trace};
 use std::collections::HashMap;
 
 /// What the algorithm knows of a cell.
@@ -77,10 +78,7 @@ impl Sets {
 /// The locks a thread holds, and the two sets they make.
 #[derive(Clone, Default)]
 struct Held {
-    /// Lock, how often held for writing, how often for reading.
-    locks: Vec<(LockId, u32, u32)>,
-    /// Hold counts that waits gave up.
-    waiting: Vec<(LockId, u32)>,
+    holds: Holds,
     /// All of them: protects reads.
     any: u32,
     /// Those held for writing: protects writes.
@@ -88,23 +86,16 @@ struct Held {
 }
 
 impl Held {
-    fn entry(&mut self, lock: LockId) -> &mut (LockId, u32, u32) {
-        let at = self.locks.iter().position(|l| l.0 == lock).unwrap_or_else(|| {
-            self.locks.push((lock, 0, 0));
-            self.locks.len() - 1
-        });
-        &mut self.locks[at]
-    }
-
-    fn update(&mut self, sets: &mut Sets, change: impl FnOnce(&mut Held)) {
-        change(self);
-        self.locks.retain(|l| l.1 + l.2 > 0);
-        let sorted = |of: &dyn Fn(&(LockId, u32, u32)) -> bool| {
-            let mut set: Vec<LockId> = self.locks.iter().filter(|l| of(l)).map(|l| l.0).collect();
+    fn event(&mut self, action: Action, sets: &mut Sets) {
+        if self.holds.apply(action).is_none() {
+            return;
+        }
+        let sorted = |of: &dyn Fn(&Hold) -> bool| {
+            let mut set: Vec<LockId> = self.holds.locks().iter().filter(|hold| of(hold)).map(|hold| hold.lock).collect();
             set.sort_unstable();
             set
         };
-        let (any, exclusive) = (sorted(&|_| true), sorted(&|l| l.1 > 0));
+        let (any, exclusive) = (sorted(&|_| true), sorted(&|hold| hold.mode() == Some(Mode::Exclusive)));
         (self.any, self.exclusive) = (sets.id(any), sets.id(exclusive));
     }
 }
@@ -134,32 +125,13 @@ pub fn lockset(
             memory.fill(fresh);
         }
         let (op, thread) = (trace.events.ops()[number], trace.events.threads()[number]);
-        let target = trace.events.targets()[number];
         let own = &mut held[thread.index()];
         match op {
-            Op::Acquire => own.update(&mut sets, |h| h.entry(LockId(target)).1 += 1),
-            Op::Release => own.update(&mut sets, |h| h.entry(LockId(target)).1 -= 1),
-            Op::ReadAcquire => own.update(&mut sets, |h| h.entry(LockId(target)).2 += 1),
-            Op::ReadRelease => own.update(&mut sets, |h| h.entry(LockId(target)).2 -= 1),
-            Op::WaitBegin => {
-                let lock = LockId(trace.events.aux(number));
-                own.update(&mut sets, |h| {
-                    let count = std::mem::take(&mut h.entry(lock).1);
-                    h.waiting.push((lock, count));
-                });
-            }
-            Op::WaitEnd => {
-                let lock = LockId(trace.events.aux(number));
-                own.update(&mut sets, |h| {
-                    let at = h.waiting.iter().position(|w| w.0 == lock).expect("a wait began");
-                    h.entry(lock).1 = h.waiting.swap_remove(at).1;
-                });
-            }
             Op::Read | Op::Write | Op::Free => {
                 let writes = op != Op::Read;
                 let protection = if writes { own.exclusive } else { own.any };
                 let mut warned = false;
-                for cell in cells.of_event(number, target) {
+                for cell in cells.touched_by(trace, EventId::new(number)) {
                     let cell = &mut memory[cell];
                     let unprotected = cell.access(thread, writes, protection, &mut sets);
                     let partner = cell.note(trace, thread, writes, number as u32 + 1);
@@ -184,7 +156,7 @@ pub fn lockset(
                     warnings.push(EventId::new(number));
                 }
             }
-            _ => {}
+            _ => own.event(trace.action(EventId::new(number)), &mut sets),
         }
     }
     (warnings, found)

@@ -325,9 +325,9 @@ fn to_begin(trace: &Trace, cells: &Cells) -> Vec<u32> {
         return Vec::new();
     }
     let mut count = vec![0; cells.count()];
-    for (number, (&op, &target)) in trace.events.ops().iter().zip(trace.events.targets()).enumerate() {
+    for (number, &op) in trace.events.ops().iter().enumerate() {
         if Kind::of(op).is_some()
-            && let Some(first) = cells.of_event(number, target).next()
+            && let Some(first) = cells.touched_by(trace, EventId::new(number)).next()
         {
             count[first] += 1;
         }
@@ -351,7 +351,7 @@ impl<M: Memory> Memory for Logged<'_, M> {
     /// All cells of an event are visited before any is recorded, with the clock that judges it.
     fn arrive(&mut self, clocks: &Clocks, slot: Slot, time: Time) {
         let number = time as usize - 1;
-        let touched = self.cells.of_event(number, self.trace.events.targets()[number]);
+        let touched = self.cells.touched_by(self.trace, EventId::new(number));
         self.start = touched.start;
         let kind = Kind::of(self.trace.events.ops()[number]).expect("touches memory");
         for cell in touched {

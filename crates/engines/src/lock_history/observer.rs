@@ -5,6 +5,7 @@
 //! methods may have synchronised, keep the order they had, which is more than must be: then no
 //! schedule can break their rules. Under strategy I they put nothing in order, so that nothing is missed.
 
+use crate::holds::{Hold, Holds};
 use crate::lock_history::agenda::Pair;
 use crate::lock_history::histories::{History, Place, Stamp, known};
 use crate::lock_history::sets::{Mode, SetId, Sets};
@@ -12,7 +13,7 @@ use crate::lock_history::steps::Taken;
 use crate::lock_history::waits::Waits;
 use crate::missing::MissingOrder;
 use snag_model::events::Event;
-use snag_model::{BarrierId, EventId, LockId, Op, Tables, ThreadId, Trace};
+use snag_model::{Action, BarrierId, CondId, EventId, Tables, ThreadId, Trace};
 use std::collections::HashMap;
 
 /// What is done about third threads.
@@ -33,25 +34,10 @@ pub struct Thread {
     pub history: History,
     /// The locks it holds.
     pub set: SetId,
-    /// Lock, how often held exclusively, how often for reading.
-    holds: Vec<(LockId, u32, u32)>,
-    /// Waits that have begun.
-    waits: Vec<Wait>,
+    /// The same with how often, and what waits have given up.
+    holds: Holds,
     /// 1 + its last event that others may know of: no stamp of theirs knows more.
     told: u32,
-}
-
-/// A wait that has begun and not ended.
-#[derive(Clone, Copy, Debug)]
-pub struct Wait {
-    /// The number of the condition.
-    pub condition: u32,
-    /// The lock that was given up.
-    pub lock: LockId,
-    /// How often it was held.
-    pub count: u32,
-    /// The wake-up has come; the lock is to be taken again.
-    pub woken: bool,
 }
 
 impl Default for Thread {
@@ -60,8 +46,7 @@ impl Default for Thread {
             stamp: [].into(),
             history: History::default(),
             set: SetId::EMPTY,
-            holds: Vec::new(),
-            waits: Vec::new(),
+            holds: Holds::default(),
             told: 0,
         }
     }
@@ -78,8 +63,8 @@ impl Thread {
         self.history.stamp_of(event)
     }
 
-    /// The locks it holds: how often exclusively, and how often for reading.
-    pub fn holds(&self) -> &[(LockId, u32, u32)] {
+    /// The locks that it holds, and what it waits for.
+    pub fn holds(&self) -> &Holds {
         &self.holds
     }
 
@@ -87,11 +72,6 @@ impl Thread {
     #[inline]
     pub fn keeps_to_itself_from(&self, event: EventId) -> bool {
         self.told <= event.0
-    }
-
-    /// What it waits for.
-    pub fn waits(&self) -> &[Wait] {
-        &self.waits
     }
 
     fn learn(&mut self, event: EventId, other: &[u32]) {
@@ -274,34 +254,20 @@ impl Observer {
             missing.before(&mut self.threads[event.thread.index()], number);
         }
         let at = event.thread.index();
-        match event.op {
-            Op::Acquire => self.hold(number, event.thread, LockId(event.target), |held| held.1 += 1),
-            Op::Release => self.hold(number, event.thread, LockId(event.target), |held| held.1 -= 1),
-            Op::ReadAcquire => self.hold(number, event.thread, LockId(event.target), |held| held.2 += 1),
-            Op::ReadRelease => self.hold(number, event.thread, LockId(event.target), |held| held.2 -= 1),
-            Op::WaitBegin => {
-                self.waits.begin(event.target);
-                let (lock, mut count) = (LockId(event.aux), 0);
-                self.hold(number, event.thread, lock, |held| count = std::mem::take(&mut held.1));
-                self.threads[at].waits.push(Wait { condition: event.target, lock, count, woken: false });
-            }
-            Op::WaitEnd => {
-                self.waits.end(event.target);
-                let (lock, waits) = (LockId(event.aux), &mut self.threads[at].waits);
-                let count = match waits.iter().position(|wait| wait.lock == lock) {
-                    Some(wait) => waits.swap_remove(wait).count,
-                    None => 1,
-                };
-                self.hold(number, event.thread, lock, |held| held.1 += count);
-            }
-            Op::Notify | Op::NotifyAll if self.waits.any(event.target) => {
+        let action = event.action();
+        if let Some((before, after)) = self.threads[at].holds.apply(action) {
+            self.hold(number, event.thread, before, after);
+        }
+        match action {
+            Action::WaitBegin { condition, .. } => self.waits.begin(condition),
+            Action::WaitEnd { condition, .. } => self.waits.end(condition),
+            Action::Notify { condition } | Action::NotifyAll { condition } if self.waits.any(condition) => {
                 let published = self.published(event.thread, number);
                 let place = self.threads[at].place();
-                self.waits.notify(event.target, number, event.thread, place, published);
+                self.waits.notify(condition, number, event.thread, place, published);
             }
-            Op::Wake => self.wake(number, event),
-            Op::Fork => {
-                let child = ThreadId(event.target);
+            Action::Wake { condition, by: Some(notify) } => self.wake(number, event.thread, condition, notify),
+            Action::Fork { thread: child, .. } => {
                 self.meet(child);
                 let published = self.published(event.thread, number);
                 self.threads[child.index()].learn(EventId(0), &published);
@@ -313,8 +279,7 @@ impl Observer {
                 });
                 self.take_snapshot(EventId(number.0 + 1));
             }
-            Op::Join => {
-                let child = ThreadId(event.target);
+            Action::Join { thread: child, .. } => {
                 self.meet(child);
                 self.take_snapshot(number);
                 let mut last = self.threads[child.index()].stamp.to_vec();
@@ -322,10 +287,10 @@ impl Observer {
                 self.threads[child.index()].told = number.0;
                 self.threads[at].learn(number, &last);
             }
-            Op::BarrierEnter => self.enter(number, event, tables),
-            Op::BarrierLeave => self.leave(number, event),
-            Op::SemPost | Op::SemWait if self.strategy == Strategy::Two => {
-                let semaphore = event.target as usize;
+            Action::BarrierEnter { barrier } => self.enter(number, event.thread, barrier, tables),
+            Action::BarrierLeave { barrier } => self.leave(number, event.thread, barrier),
+            Action::SemPost { semaphore } | Action::SemWait { semaphore } if self.strategy == Strategy::Two => {
+                let semaphore = semaphore.index();
                 if self.semaphores.len() <= semaphore {
                     self.semaphores.resize(semaphore + 1, Vec::new());
                 }
@@ -348,46 +313,31 @@ impl Observer {
         row
     }
 
-    fn hold(&mut self, number: EventId, thread: ThreadId, lock: LockId, change: impl FnOnce(&mut (LockId, u32, u32))) {
-        let Thread { holds, history, set, .. } = &mut self.threads[thread.index()];
-        let at = holds.iter().rposition(|held| held.0 == lock).unwrap_or_else(|| {
-            holds.push((lock, 0, 0));
-            holds.len() - 1
-        });
-        let mode = |held: (LockId, u32, u32)| match held {
-            (_, 1.., _) => Mode::Exclusive,
-            (_, _, 1..) => Mode::Shared,
-            _ => Mode::Free,
+    fn hold(&mut self, number: EventId, thread: ThreadId, before: Hold, after: Hold) {
+        let mode = |hold: Hold| match hold.mode() {
+            Some(snag_model::Mode::Exclusive) => Mode::Exclusive,
+            Some(snag_model::Mode::Shared) => Mode::Shared,
+            None => Mode::Free,
         };
-        let from = mode(holds[at]);
-        change(&mut holds[at]);
-        let to = mode(holds[at]);
-        if to == Mode::Free {
-            holds.swap_remove(at);
-        }
-        if from != to {
+        if mode(before) != mode(after) {
+            let Thread { history, set, .. } = &mut self.threads[thread.index()];
             let change;
-            (*set, change) = self.sets.change(*set, lock, to);
+            (*set, change) = self.sets.change(*set, after.lock, mode(after));
             if self.keeps {
                 history.push(Taken { event: number, change });
             }
         }
     }
 
-    fn wake(&mut self, number: EventId, event: &Event) {
-        let waits = &mut self.threads[event.thread.index()].waits;
-        waits.iter_mut().filter(|wait| wait.condition == event.target).for_each(|wait| wait.woken = true);
-        let Some(notify) = event.aux.checked_sub(1).and_then(|notify| self.waits.find(event.target, EventId(notify)))
-        else {
-            return;
-        };
+    fn wake(&mut self, number: EventId, thread: ThreadId, condition: CondId, notify: EventId) {
+        let Some(notify) = self.waits.find(condition, notify) else { return };
         let (notifier, place, by) = (notify.thread, notify.place, notify.event);
         let published = notify.published.clone();
-        let thread = &mut self.threads[event.thread.index()];
-        thread.learn(number, &published);
-        let places = [place, thread.place()];
-        if notifier != event.thread {
-            self.start(Start { threads: [notifier, event.thread], bounds: [EventId(by.0 + 1), number], places });
+        let woken = &mut self.threads[thread.index()];
+        woken.learn(number, &published);
+        let places = [place, woken.place()];
+        if notifier != thread {
+            self.start(Start { threads: [notifier, thread], bounds: [EventId(by.0 + 1), number], places });
             self.take_snapshot(EventId(by.0 + 1));
         }
     }
@@ -402,13 +352,13 @@ impl Observer {
         }
     }
 
-    fn enter(&mut self, number: EventId, event: &Event, tables: &Tables) {
-        let id = event.target as usize;
+    fn enter(&mut self, number: EventId, thread: ThreadId, barrier: BarrierId, tables: &Tables) {
+        let id = barrier.index();
         if self.barriers.len() <= id {
             self.barriers.resize_with(id + 1, Barrier::default);
         }
-        self.barriers[id].parties = tables.barrier_parties(BarrierId::new(id)).map(|parties| parties.max(1));
-        let (barrier, thread) = (&mut self.barriers[id], &mut self.threads[event.thread.index()]);
+        self.barriers[id].parties = tables.barrier_parties(barrier).map(|parties| parties.max(1));
+        let (barrier, own) = (&mut self.barriers[id], &mut self.threads[thread.index()]);
         if barrier.generations.is_empty() {
             barrier.generations.push(Generation::default());
         }
@@ -417,21 +367,21 @@ impl Observer {
         }
         barrier.entered += 1;
         let filling = barrier.first + barrier.generations.len() - 1;
-        barrier.inside.push((event.thread, filling));
+        barrier.inside.push((thread, filling));
         // Generations fill one after the other.
         if let Some(before) = filling.checked_sub(1).and_then(|before| before.checked_sub(barrier.first)) {
-            thread.learn(number, &barrier.generations[before].row);
+            own.learn(number, &barrier.generations[before].row);
         }
-        let published = self.published(event.thread, number);
+        let published = self.published(thread, number);
         let barrier = &mut self.barriers[id];
         let last = barrier.generations.last_mut().expect("one is filling");
         gather(&mut last.row, &published);
         last.members += 1;
     }
 
-    fn leave(&mut self, number: EventId, event: &Event) {
-        let barrier = &mut self.barriers[event.target as usize];
-        let Some(at) = barrier.inside.iter().position(|inside| inside.0 == event.thread) else { return };
+    fn leave(&mut self, number: EventId, thread: ThreadId, barrier: BarrierId) {
+        let barrier = &mut self.barriers[barrier.index()];
+        let Some(at) = barrier.inside.iter().position(|inside| inside.0 == thread) else { return };
         let (_, generation) = barrier.inside.swap_remove(at);
         if barrier.parties.is_none() && generation == barrier.first + barrier.generations.len() - 1 {
             barrier.complete();
@@ -445,7 +395,7 @@ impl Observer {
         if first_to_leave && !alone {
             self.take_snapshot(number);
         }
-        self.threads[event.thread.index()].learn(number, &row);
+        self.threads[thread.index()].learn(number, &row);
     }
 }
 

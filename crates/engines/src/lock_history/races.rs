@@ -157,7 +157,8 @@ impl Races {
         let segment = self.segments[thread.index()];
         let alike = !self.settings.all_pairs && event.location != LocId::NONE;
         let set = self.reach.observer.thread(thread).set;
-        let (op, location, variable) = (event.op, event.location, VarId(event.target));
+        let (op, location) = (event.op, event.location);
+        let variable = event.action().variable().expect("touches memory");
         let kind = Kind { thread, op, location, set, variable };
         let before = self.found.len();
         for cell in cells {
@@ -304,7 +305,7 @@ pub fn of_trace(
         }
         let event = trace.events.get(number);
         if event.op.touches_memory() {
-            let touched = cells.of_event(number, event.target);
+            let touched = cells.touched_by(trace, EventId::new(number));
             races.access(EventId::new(number), &event, &trace.tables, touched, |_, _| true);
         } else {
             races.event(EventId::new(number), &event, &trace.tables);

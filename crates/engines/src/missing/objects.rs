@@ -7,7 +7,7 @@
 
 use snag_model::events::Event;
 use snag_model::tables::Object;
-use snag_model::{BarrierId, CondId, EventId, LockId, Op, ReachId, SemId, Space, ThreadId, Trace, VarId, Variable};
+use snag_model::{Action, BarrierId, CondId, EventId, LockId, Op, ReachId, SemId, Space, ThreadId, Trace, VarId, Variable};
 use std::ops::Range;
 
 /// Whose order is kept: that of missing calls that could reach a common object, or of all.
@@ -146,26 +146,33 @@ impl Objects {
 
     /// Calls `visit` with those that an event touches by itself; some may come twice.
     pub fn touched(&self, id: EventId, event: &Event, mut visit: impl FnMut(u32)) {
-        let (target, aux) = (event.target as usize, event.aux as usize);
         let mut see = |object: u32| {
             if object != NONE {
                 visit(object);
             }
         };
-        match event.op {
-            op if op.touches_memory() || op == Op::Alloc => {
-                self.of_variable(VarId(event.target)).iter().for_each(|&o| see(o))
+        match event.action() {
+            Action::Acquire { lock, .. } | Action::Release { lock, .. } => see(self.of_lock[lock.index()]),
+            Action::WaitBegin { condition, lock } | Action::WaitEnd { condition, lock } => {
+                see(self.of_lock[lock.index()]);
+                see(self.of_condition[condition.index()]);
             }
-            Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => see(self.of_lock[target]),
-            Op::WaitBegin | Op::WaitEnd => {
-                see(self.of_lock[aux]);
-                see(self.of_condition[target]);
+            Action::Wake { condition, .. } | Action::Notify { condition } | Action::NotifyAll { condition } => {
+                see(self.of_condition[condition.index()])
             }
-            Op::Wake | Op::Notify | Op::NotifyAll => see(self.of_condition[target]),
-            Op::SemPost | Op::SemWait => see(self.of_semaphore[target]),
-            Op::BarrierEnter | Op::BarrierLeave => see(self.of_barrier[target]),
-            Op::Fork | Op::Join => see(self.of_thread[target]),
-            _ => {}
+            Action::SemPost { semaphore } | Action::SemWait { semaphore } => {
+                see(self.of_semaphore[semaphore.index()])
+            }
+            Action::BarrierEnter { barrier } | Action::BarrierLeave { barrier } => {
+                see(self.of_barrier[barrier.index()])
+            }
+            Action::Fork { thread, .. } | Action::Join { thread, .. } => see(self.of_thread[thread.index()]),
+            Action::Reach { .. } | Action::Else(_) => {}
+            action => {
+                for &object in action.variable().map_or(&[][..], |variable| self.of_variable(variable)) {
+                    see(object);
+                }
+            }
         }
         let (first, last) = self.ends[event.thread.index()];
         if first == id.0 || last == id.0 || matches!(event.op, Op::Begin | Op::End) {
@@ -199,9 +206,9 @@ impl Atoms {
             from..next
         });
         let mut called = vec![false; tables.reach_count()];
-        for (index, &op) in trace.events.ops().iter().enumerate() {
-            if op == Op::MethodBegin {
-                called[trace.events.aux(index) as usize] = true;
+        for (_, event) in trace.events_of(&[Op::MethodBegin]) {
+            if let Action::MethodBegin { reach, .. } = event.action() {
+                called[reach.index()] = true;
             }
         }
         let mut known = vec![false; tables.variable_count()];

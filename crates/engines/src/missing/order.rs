@@ -12,7 +12,7 @@
 //! threads whose open calls overlap with its own; a touch at the open calls that could reach what it touches.
 
 use crate::missing::objects::{Missing, Objects};
-use snag_model::{EventId, Op, ReachId, SparseVector, Trace};
+use snag_model::{Action, EventId, Op, ReachId, SparseVector, Trace};
 
 /// What must come before each event because methods are missing.
 pub struct MissingOrder {
@@ -116,8 +116,8 @@ impl<'a> Walk<'a> {
         let objects = self.objects;
         let event = self.trace.events.get(index);
         let (thread, now) = (event.thread.0, index as After + 1);
-        if event.op == Op::MethodBegin {
-            self.begin(thread, ReachId(event.aux));
+        if let Action::MethodBegin { reach, .. } = event.action() {
+            self.begin(thread, reach);
         }
         if !self.stacks[thread as usize].is_empty() {
             self.inside(thread as usize);
