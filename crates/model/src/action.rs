@@ -280,6 +280,11 @@ impl Event {
         }
     }
 
+    /// The same event, but it does something else.
+    pub fn doing(&self, action: Action) -> Event {
+        Event { location: self.location, ..Event::of(self.thread, action) }
+    }
+
     /// A thread's event that does this, without a location.
     pub fn of(thread: ThreadId, action: Action) -> Event {
         let number = |id: Option<u32>| id.map_or(0, |id| id + 1);

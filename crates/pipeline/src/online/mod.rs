@@ -20,7 +20,7 @@ use snag_engines::lock_history::races::{Found, Races, Settings};
 use snag_engines::lock_history::{Observer, Strategy};
 use snag_engines::{EngineRef, Searches, TLH2};
 use snag_model::events::Event;
-use snag_model::{Cells, EventId, Events, LocId, LockId, Op, Tables, Trace, VarId};
+use snag_model::{Action, Cells, EventId, Events, LocId, LockId, Tables, Trace};
 use snag_model::{Level, Schedule};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -169,18 +169,19 @@ impl Online {
             }
             let number = EventId(self.events as u32);
             let event = events.get(index);
-            if event.op.touches_memory() {
+            let action = event.action();
+            if let Some(variable) = action.variable().filter(|_| event.op.touches_memory()) {
                 if self.looking {
-                    let cells = self.pieces.of(VarId(event.target), tables).iter().map(|&cell| cell as usize);
+                    let cells = self.pieces.of(variable, tables).iter().map(|&cell| cell as usize);
                     self.races.access(number, &event, tables, cells, |a, b| overlap(tables, a, b));
                 } else {
                     self.complete = false;
                 }
             } else {
                 self.races.event(number, &event, tables);
-                if event.op == Op::Alloc {
+                if let Action::Alloc { variable } = action {
                     // What was at this address before was other memory.
-                    let cells = self.pieces.of(VarId(event.target), tables);
+                    let cells = self.pieces.of(variable, tables);
                     cells.iter().for_each(|&cell| self.races.forget_cell(cell as usize));
                 }
             }

@@ -8,9 +8,10 @@
 //!
 //! A base is taken only where nobody is inside a barrier or a missing method, which could not be repeated.
 
+use snag_engines::holds::{Hold, Wait};
 use snag_engines::lock_history::Observer;
 use snag_model::events::Event;
-use snag_model::{EventId, Events, Op, SemId, Space, Tables, ThreadId, VarId};
+use snag_model::{Action, EventId, Events, LockId, Mode, Op, SemId, Space, Tables, ThreadId, VarId};
 use std::collections::BTreeSet;
 
 /// A base that was taken.
@@ -45,18 +46,18 @@ impl Window {
     /// Adds the next event of the stream.
     pub fn push(&mut self, event: &Event) {
         let mut event = *event;
-        match event.op {
-            Op::Wake => {
+        match event.action() {
+            Action::Wake { condition, by } => {
                 // A notify from before the base has happened, so its wake-up may come any time.
-                let notify = event.aux.checked_sub(1).filter(|&notify| notify >= self.base);
-                event.aux = notify.map_or(0, |notify| notify - self.base + self.prologue + 1);
+                let by = by.and_then(|notify| self.inner(notify));
+                event = event.doing(Action::Wake { condition, by });
             }
-            Op::BarrierEnter | Op::MethodBegin => self.inside += 1,
-            Op::BarrierLeave | Op::MethodEnd => self.inside = self.inside.saturating_sub(1),
-            Op::SemPost => *self.semaphore(event.target) += 1,
-            Op::SemWait => *self.semaphore(event.target) -= 1,
-            Op::Alloc => drop(self.blocks.insert(VarId(event.target))),
-            Op::Free => drop(self.blocks.remove(&VarId(event.target))),
+            Action::BarrierEnter { .. } | Action::MethodBegin { .. } => self.inside += 1,
+            Action::BarrierLeave { .. } | Action::MethodEnd { .. } => self.inside = self.inside.saturating_sub(1),
+            Action::SemPost { semaphore } => *self.semaphore(semaphore) += 1,
+            Action::SemWait { semaphore } => *self.semaphore(semaphore) -= 1,
+            Action::Alloc { variable } => drop(self.blocks.insert(variable)),
+            Action::Free { variable } => drop(self.blocks.remove(&variable)),
             _ => {}
         }
         self.somebody.get_or_insert(event.thread);
@@ -64,11 +65,11 @@ impl Window {
         self.seen += 1;
     }
 
-    fn semaphore(&mut self, id: u32) -> &mut i64 {
-        if self.semaphores.len() <= id as usize {
-            self.semaphores.resize(id as usize + 1, 0);
+    fn semaphore(&mut self, id: SemId) -> &mut i64 {
+        if self.semaphores.len() <= id.index() {
+            self.semaphores.resize(id.index() + 1, 0);
         }
-        &mut self.semaphores[id as usize]
+        &mut self.semaphores[id.index()]
     }
 
     /// The number in the window of an event of the stream; `None` if it is too old.
@@ -110,7 +111,7 @@ impl Window {
         events.extend_from(&old, first..old.len());
         for index in prologue..events.len() {
             if events.ops()[index] == Op::Wake {
-                // From the numbers of the old window to those of the new one.
+                // From the numbers of the old window to those of the new one; the column is changed in place.
                 let notify = events.aux(index).checked_sub(1).filter(|&notify| notify as usize >= first);
                 events.set_aux(index, notify.map_or(0, |notify| notify + 1 - first as u32 + prologue as u32));
             }
@@ -126,31 +127,33 @@ impl Window {
         // Those who wait hold their lock for a moment before anybody holds one.
         for (number, thread) in threads() {
             let number = ThreadId::new(number);
-            for wait in thread.waits() {
-                let of_lock = |op: Op| Event { aux: wait.lock.0, ..Event::new(number, op, wait.condition) };
-                let acquire = Event::new(number, Op::Acquire, wait.lock.0);
-                events.extend(std::iter::repeat_n(acquire, wait.count as usize));
-                events.push(of_lock(Op::WaitBegin));
-                if wait.woken {
-                    events.push(Event::new(number, Op::Wake, wait.condition));
+            for &Wait { condition, lock, count, woken } in thread.holds().waits() {
+                let acquire = Event::of(number, acquire(lock, Mode::Exclusive));
+                events.extend(std::iter::repeat_n(acquire, count as usize));
+                events.push(Event::of(number, Action::WaitBegin { condition, lock }));
+                if woken {
+                    events.push(Event::of(number, Action::Wake { condition, by: None }));
                 }
             }
         }
         for (number, thread) in threads() {
-            for &(lock, exclusive, shared) in thread.holds() {
-                let event = |op: Op| Event::new(ThreadId::new(number), op, lock.0);
-                events.extend(std::iter::repeat_n(event(Op::Acquire), exclusive as usize));
-                events.extend(std::iter::repeat_n(event(Op::ReadAcquire), shared as usize));
+            for &Hold { lock, exclusive, shared } in thread.holds().locks() {
+                let event = |mode: Mode| Event::of(ThreadId::new(number), acquire(lock, mode));
+                events.extend(std::iter::repeat_n(event(Mode::Exclusive), exclusive as usize));
+                events.extend(std::iter::repeat_n(event(Mode::Shared), shared as usize));
             }
         }
-        for id in 0..tables.names(Space::Semaphore).len() {
-            let change = self.semaphores.get(id).copied().unwrap_or(0);
-            debug_assert!(change + i64::from(tables.semaphore_initial(SemId::new(id))) >= 0);
-            let op = if change > 0 { Op::SemPost } else { Op::SemWait };
-            let event = Event::new(somebody, op, id as u32);
-            events.extend(std::iter::repeat_n(event, change.unsigned_abs() as usize));
+        for semaphore in (0..tables.names(Space::Semaphore).len()).map(SemId::new) {
+            let change = self.semaphores.get(semaphore.index()).copied().unwrap_or(0);
+            debug_assert!(change + i64::from(tables.semaphore_initial(semaphore)) >= 0);
+            let action = if change > 0 { Action::SemPost { semaphore } } else { Action::SemWait { semaphore } };
+            events.extend(std::iter::repeat_n(Event::of(somebody, action), change.unsigned_abs() as usize));
         }
-        events.extend(self.blocks.iter().map(|block| Event::new(somebody, Op::Alloc, block.0)));
+        events.extend(self.blocks.iter().map(|&variable| Event::of(somebody, Action::Alloc { variable })));
         events
     }
+}
+
+fn acquire(lock: LockId, mode: Mode) -> Action {
+    Action::Acquire { lock, mode, gives_up: false }
 }

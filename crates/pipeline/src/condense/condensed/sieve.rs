@@ -1,7 +1,7 @@
 //! The second pass: what is left.
 
 use super::{Condensed, Private};
-use snag_model::Trace;
+use snag_model::{Action, Trace};
 use snag_model::events::Events;
 use snag_model::ids::*;
 use snag_model::op::Op;
@@ -42,7 +42,7 @@ impl Sieve {
         }
     }
 
-    /// The next events.
+    /// The next events. Goes by the columns, as the survey does.
     pub fn block(&mut self, events: &Events, tables: &Tables) {
         debug_assert_eq!(self.events, events.first);
         self.events += events.len();
@@ -85,10 +85,11 @@ impl Sieve {
         }
         let mut event = events.get(index);
         if op == Op::Wake
-            && let Some(notify) = event.aux.checked_sub(1)
+            && let Action::Wake { condition, by: Some(notify) } = event.action()
         {
             // A notify is no access, so it is still there.
-            event.aux = self.numbers.binary_search(&notify).map_or(0, |at| at as u32 + 1);
+            let by = self.numbers.binary_search(&notify.0).ok().map(EventId::new);
+            event = event.doing(Action::Wake { condition, by });
         }
         self.left.push(event);
         self.numbers.push((events.first + index) as u32);

@@ -6,7 +6,7 @@
 //! that overlap without being the same are private only if the same thread alone uses them, or nobody writes.
 
 use super::reached::Reached;
-use snag_model::SparseVector;
+use snag_model::{Action, SparseVector};
 use snag_model::cells::Cells;
 use snag_model::events::Events;
 use snag_model::ids::*;
@@ -170,7 +170,7 @@ pub struct Private {
 }
 
 impl Survey {
-    /// The next events.
+    /// The next events. Goes by the columns: a whole trace comes through here once more, on its way into memory.
     pub fn block(&mut self, events: &Events, tables: &Tables) {
         debug_assert_eq!(self.events, events.first);
         self.events += events.len();
@@ -184,7 +184,10 @@ impl Survey {
             let time = number as u32 + 1;
             self.last[thread.index()] = number as u32;
             let Some(place) = self.places.touched(number, op, target, tables) else {
-                self.synchronise(op, thread, target, time, events, index, tables);
+                // Locks, the most frequent of the rest, put nothing in order here.
+                if !matches!(op, Op::Acquire | Op::Release) {
+                    self.synchronise(thread, events.get(index).action(), time, tables);
+                }
                 continue;
             };
             match self.uses.get_mut(place as usize) {
@@ -263,46 +266,29 @@ impl Survey {
         self.uses.push(Uses::new(thread, User::NOBODY));
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn synchronise(
-        &mut self,
-        op: Op,
-        thread: ThreadId,
-        target: u32,
-        time: u32,
-        events: &Events,
-        index: usize,
-        tables: &Tables,
-    ) {
-        match op {
-            Op::Alloc => {
+    fn synchronise(&mut self, thread: ThreadId, action: Action, time: u32, tables: &Tables) {
+        match action {
+            Action::Alloc { .. } => {
                 self.blocks.insert(time, (thread, Vec::new()));
             }
-            Op::Fork => {
+            Action::Fork { thread: child, .. } => {
                 let row = self.clocks.row(thread);
-                self.clocks.join(ThreadId(target), &row);
-                self.clocks.raise(ThreadId(target), thread, time);
+                self.clocks.join(child, &row);
+                self.clocks.raise(child, thread, time);
             }
-            Op::Join => {
-                let child = ThreadId(target);
+            Action::Join { thread: child, .. } => {
                 let row = self.clocks.row(child);
                 self.clocks.join(thread, &row);
                 self.clocks.raise(thread, child, time);
                 self.clocks.forget(child);
             }
-            Op::Notify | Op::NotifyAll => self.notifies.push((time - 1, thread)),
-            Op::Wake => {
-                let notify = events.aux(index).checked_sub(1);
-                let known = notify.and_then(|notify| {
-                    let at = self.notifies.binary_search_by_key(&notify, |known| known.0).ok()?;
-                    Some((self.notifies[at].1, notify + 1))
-                });
-                if let Some((other, time)) = known {
-                    self.clocks.raise(thread, other, time);
+            Action::Notify { .. } | Action::NotifyAll { .. } => self.notifies.push((time - 1, thread)),
+            Action::Wake { by: Some(notify), .. } => {
+                if let Ok(at) = self.notifies.binary_search_by_key(&notify.0, |known| known.0) {
+                    self.clocks.raise(thread, self.notifies[at].1, notify.0 + 1);
                 }
             }
-            Op::MethodBegin => {
-                let reach = ReachId(events.aux(index));
+            Action::MethodBegin { reach, .. } => {
                 if !tables.reach_objects(reach).is_empty() {
                     self.calls.insert((reach, thread));
                 }
