@@ -4,7 +4,7 @@
 //! somebody has to say so.
 
 use crate::text_format;
-use snag_model::Trace;
+use snag_model::{Action, EventId, MethodId, Trace};
 use snag_model::ids::ReachId;
 use snag_model::op::Op;
 use snag_model::tables::{Object, Space};
@@ -42,7 +42,7 @@ pub fn declare(trace: &mut Trace, globals: &[Global]) -> Result<(), String> {
     if !trace.events.ops().contains(&Op::MethodBegin) {
         return Err(format!("a global is declared for '{method}', and in this trace no method is missing"));
     }
-    let mut more: HashMap<u32, Vec<Object>> = HashMap::new();
+    let mut more: HashMap<MethodId, Vec<Object>> = HashMap::new();
     for Global { method, object } in globals {
         let Some(id) = trace.tables.names(Space::Method).find(method) else {
             return Err(format!(
@@ -55,21 +55,18 @@ pub fn declare(trace: &mut Trace, globals: &[Global]) -> Result<(), String> {
         if trace.tables.name_count() != known {
             return Err(format!("the global '{object}' of '{method}' does not occur in the trace"));
         }
-        more.entry(id as u32).or_default().push(found);
+        more.entry(MethodId::new(id)).or_default().push(found);
     }
-    let mut known: HashMap<(u32, u32), ReachId> = HashMap::new();
+    let mut known: HashMap<(MethodId, ReachId), ReachId> = HashMap::new();
     for index in 0..trace.len() {
-        let (op, method) = (trace.events.ops()[index], trace.events.targets()[index]);
-        if op != Op::MethodBegin || !more.contains_key(&method) {
-            continue;
-        }
-        let old = trace.events.aux(index);
-        let new = *known.entry((method, old)).or_insert_with(|| {
-            let mut objects = trace.tables.reach_objects(ReachId(old)).to_vec();
-            objects.extend_from_slice(&more[&method]);
+        let Action::MethodBegin { method, reach } = trace.action(EventId::new(index)) else { continue };
+        let Some(more) = more.get(&method) else { continue };
+        let reach = *known.entry((method, reach)).or_insert_with(|| {
+            let mut objects = trace.tables.reach_objects(reach).to_vec();
+            objects.extend_from_slice(more);
             trace.tables.reach(objects)
         });
-        trace.events.set_aux(index, new.0);
+        trace.events.set_action(index, Action::MethodBegin { method, reach });
     }
     Ok(())
 }

@@ -21,7 +21,6 @@ pub use read::TextReader;
 pub(crate) use read::object;
 pub use spelling::{is_bare, spelled};
 pub use write::TextWriter;
-pub(crate) use write::takes_aux;
 
 /// The first line of every trace in this format.
 pub const FIRST_LINE: &str = "%snag 1";

@@ -21,6 +21,7 @@
 //! | else-…, the other side of a branch | as without else | as without else |
 //! | mark | text | – |
 
+use crate::action::Action;
 use crate::ids::*;
 use crate::narrow::Narrow;
 use crate::op::{MemoryOrder, Op};
@@ -264,6 +265,28 @@ impl Events {
         self.aux[index] = aux;
     }
 
+    /// Makes an event that was added already do something else.
+    pub fn set_action(&mut self, index: usize, action: Action) {
+        let Event { op, target, aux, value, written, .. } = Event::of(self.thread[index], action);
+        (self.op[index], self.target[index]) = (op, target);
+        self.set_aux(index, aux);
+        match value {
+            Some(value) => self.set_value(index, value),
+            None if self.value.is_empty() => {}
+            None => {
+                self.value[index] = 0;
+                self.known[index / 64] &= !(1 << (index % 64));
+            }
+        }
+        let at = self.written.binary_search_by_key(&(index as u32), |&(i, _)| i);
+        match (at, written) {
+            (Ok(at), Some(written)) => self.written[at].1 = written,
+            (Ok(at), None) => drop(self.written.remove(at)),
+            (Err(at), Some(written)) => self.written.insert(at, (index as u32, written)),
+            (Err(_), None) => {}
+        }
+    }
+
     /// Sets the value of an event that was added already.
     pub fn set_value(&mut self, index: usize, value: i64) {
         if self.value.is_empty() {
@@ -406,6 +429,30 @@ mod tests {
         assert_eq!(events.written_column(), &[]);
         events.push(Event { value: Some(5), ..Event::new(t, Op::Write, 3) });
         assert_eq!(events.value(71), Some(5));
+    }
+
+    #[test]
+    fn an_event_that_does_something_else_is_as_if_it_had_always_done_so() {
+        let (t, variable, order) = (ThreadId(0), VarId(3), MemoryOrder::Relaxed);
+        let actions = [
+            Action::Read { variable, value: Some(7), into: None },
+            Action::Rmw { variable, order, read: Some(1), written: Some(2) },
+            Action::Rmw { variable, order, read: None, written: Some(4) },
+            Action::Wake { condition: CondId(2), by: Some(EventId(5)) },
+            Action::Write { variable, value: None, of: None },
+        ];
+        for from in actions {
+            for to in actions {
+                let mut events = Events::new();
+                actions.iter().for_each(|&action| events.push(Event::of(t, action)));
+                events.push(Event::of(t, from));
+                actions.iter().for_each(|&action| events.push(Event::of(t, action)));
+                let mut always = Events::new();
+                actions.iter().chain([&to]).chain(&actions).for_each(|&action| always.push(Event::of(t, action)));
+                events.set_action(actions.len(), to);
+                assert_eq!(events, always);
+            }
+        }
     }
 
     #[test]

@@ -164,6 +164,15 @@ impl Op {
         self.is_access() | (self as u8 == Op::Branch as u8)
     }
 
+    /// Whether the aux column means something for it.
+    pub fn takes_aux(self) -> bool {
+        self.is_access()
+            || matches!(self, Op::Acquire | Op::ReadAcquire)
+            || matches!(self, Op::Fork | Op::Join | Op::WaitBegin | Op::WaitEnd | Op::Wake)
+            || matches!(self, Op::MethodBegin | Op::Reach | Op::Branch | Op::Let)
+            || matches!(self, Op::OtherRead | Op::OtherWrite | Op::OtherLet | Op::OtherBranch)
+    }
+
     /// Is about a variable: an access, on whichever side of a branch, a heap block, or what an object leads to.
     #[inline(always)]
     pub fn has_variable(self) -> bool {

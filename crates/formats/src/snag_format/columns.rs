@@ -12,10 +12,9 @@
 //! written  if 1: how many u32; as many indices u16, ascending; as many values i64
 //! ```
 //!
-//! Decoding is a widening copy per column and has no branch per event.
+//! Decoding is a widening copy per column and has no branch per event; so this file knows columns, not actions.
 
 use super::{unzigzag, zigzag};
-use crate::text_format::takes_aux;
 use snag_model::events::{Columns, Events};
 use snag_model::ids::*;
 use snag_model::narrow::Narrow;
@@ -215,7 +214,7 @@ fn check_targets(ops: &[Op], targets: &[u32]) -> Result<(), String> {
 fn decode_aux(column: Column, from: usize, events: &mut Events) -> Result<(), String> {
     let mut aux = Vec::with_capacity(column.count);
     column.widen(&mut aux, |n| n);
-    let wrong = events.ops()[from..].iter().zip(&aux).find(|(op, aux)| **aux != 0 && !takes_aux(**op));
+    let wrong = events.ops()[from..].iter().zip(&aux).find(|(op, aux)| **aux != 0 && !op.takes_aux());
     if let Some((op, _)) = wrong {
         return Err(format!("'{}' refers to a second thing", op.word()));
     }

@@ -318,7 +318,8 @@ impl Known {
         self.marks = Marks::of(tables);
     }
 
-    /// Gives events from `from` on, which are as the file has them, the sets that it means.
+    /// Gives events from `from` on, which are as the file has them, the sets that it means. What a column says is not checked
+    /// yet, so it is no action yet.
     pub(super) fn find_sets(&self, events: &mut Events, from: usize, tables: &Tables) {
         if !self.moved && self.sets.len() == tables.reach_count() {
             return;

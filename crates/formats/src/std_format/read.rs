@@ -1,5 +1,6 @@
 //! Reading STD: any line, and what is said about all of them.
 
+use snag_model::Action;
 use super::memo::Memo;
 use super::plain::Batch;
 use crate::error::{Error, Position, Result};
@@ -233,6 +234,7 @@ impl Parser<'_> {
             return self.not_text();
         };
         let (thread, location) = (ThreadId::new(thread), LocId::new(location));
+        // Accesses and locks go into the columns as they are: public traces have a billion of them.
         match self.word(op)? {
             Word::Memory(op, target) => {
                 let Ok(variable) = self.tables.variable_named_bytes(target) else { return self.not_text() };
@@ -246,15 +248,13 @@ impl Parser<'_> {
             }
             Word::Thread(op, target) => self.fork_or_join(thread, op, target, location, ahead)?,
             Word::Branch(text) => {
-                let target = match text {
-                    None => 0,
-                    Some(text) => self.text(text)? + 1,
-                };
-                self.events.push_plain(thread, Op::Branch, target, location);
+                let text = text.map(|text| self.text(text)).transpose()?;
+                let action = Action::Branch { condition: None, taken: None, text };
+                self.events.push(Event { location, ..Event::of(thread, action) });
             }
             Word::Mark => {
                 let text = self.text(op)?;
-                self.events.push_plain(thread, Op::Mark, text, location);
+                self.events.push(Event { location, ..Event::of(thread, Action::Mark { text }) });
             }
         }
         self.note_column(thread.index());
@@ -279,9 +279,9 @@ impl Parser<'_> {
         }
     }
 
-    fn text(&mut self, text: &[u8]) -> Result<u32> {
+    fn text(&mut self, text: &[u8]) -> Result<TextId> {
         match self.tables.names_mut(Space::Text).intern_bytes(text) {
-            Ok(index) => Ok(index as u32),
+            Ok(index) => Ok(TextId::new(index)),
             Err(_) => self.not_text(),
         }
     }
@@ -328,9 +328,9 @@ impl Parser<'_> {
     fn fork_or_join(&mut self, thread: ThreadId, op: Op, target: &[u8], location: LocId, ahead: &[u8]) -> Result<()> {
         let Ok(spelled) = std::str::from_utf8(target) else { return self.not_text() };
         let resolved = self.resolve(thread, spelled, ahead);
-        let (name, alias) = match &resolved {
-            None => (spelled, 0),
-            Some(name) => (name.as_str(), self.tables.intern(Space::Text, spelled) + 1),
+        let (name, spelling) = match &resolved {
+            None => (spelled, None),
+            Some(name) => (name.as_str(), Some(TextId(self.tables.intern(Space::Text, spelled)))),
         };
         if let (Some(name), true) = (&resolved, self.warnings.is_empty()) {
             self.warnings.push(format!(
@@ -343,9 +343,11 @@ impl Parser<'_> {
         if self.in_column.get(child.index()) != Some(&true) {
             self.named.push((child, self.line + 1, op == Op::Fork));
         }
-        let mut event = Event::new(thread, op, child.0);
-        (event.aux, event.location) = (alias, location);
-        self.events.push(event);
+        let action = match op {
+            Op::Fork => Action::Fork { thread: child, spelling },
+            _ => Action::Join { thread: child, spelling },
+        };
+        self.events.push(Event { location, ..Event::of(thread, action) });
         Ok(())
     }
 

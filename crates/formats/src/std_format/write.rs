@@ -4,7 +4,7 @@ use super::read::is_mark;
 use crate::error::{Error, Position, Result};
 use snag_model::events::{Event, Events};
 use snag_model::ids::*;
-use snag_model::op::Op;
+use snag_model::{Action, Mode};
 use snag_model::tables::{Space, Tables};
 use std::io::Write;
 
@@ -67,31 +67,32 @@ impl<W: Write> StdWriter<W> {
         if event.value.is_some() || event.written.is_some() {
             return inexpressible("values");
         }
-        let bracketed = |word: &str, target: &str| format!("{word}({target})");
-        let op = match event.op {
-            Op::Read | Op::Write if event.aux != 0 => return inexpressible("symbols"),
-            Op::Read => bracketed("r", &tables.variable_text(VarId(event.target))),
-            Op::Write => bracketed("w", &tables.variable_text(VarId(event.target))),
-            Op::Acquire if event.aux != 0 => return inexpressible("locks that are only tried"),
-            Op::Acquire => bracketed("acq", name(Space::Lock, event.target)),
-            Op::Release => bracketed("rel", name(Space::Lock, event.target)),
-            Op::Fork | Op::Join => {
-                let word = if event.op == Op::Fork { "fork" } else { "join" };
-                match event.aux {
-                    0 => bracketed(word, name(Space::Thread, event.target)),
-                    alias => bracketed(word, name(Space::Text, alias - 1)),
-                }
+        let bracketed = |word: &str, name: &str| format!("{word}({name})");
+        let of_thread = |word: &str, thread: ThreadId, spelling: Option<TextId>| match spelling {
+            None => bracketed(word, name(Space::Thread, thread.0)),
+            Some(spelling) => bracketed(word, name(Space::Text, spelling.0)),
+        };
+        let op = match event.action() {
+            Action::Read { into: Some(_), .. } | Action::Write { of: Some(_), .. } => return inexpressible("symbols"),
+            Action::Read { variable, .. } => bracketed("r", &tables.variable_text(variable)),
+            Action::Write { variable, .. } => bracketed("w", &tables.variable_text(variable)),
+            Action::Acquire { mode: Mode::Exclusive, gives_up: true, .. } => {
+                return inexpressible("locks that are only tried");
             }
-            Op::Begin => "begin".to_owned(),
-            Op::End => "end".to_owned(),
-            Op::Branch if event.aux != 0 => return inexpressible("branch conditions"),
-            Op::Branch if event.target != 0 => bracketed("branch", name(Space::Text, event.target - 1)),
-            Op::Branch => "branch".to_owned(),
-            Op::Mark => match name(Space::Text, event.target) {
+            Action::Acquire { lock, mode: Mode::Exclusive, .. } => bracketed("acq", name(Space::Lock, lock.0)),
+            Action::Release { lock, mode: Mode::Exclusive } => bracketed("rel", name(Space::Lock, lock.0)),
+            Action::Fork { thread, spelling } => of_thread("fork", thread, spelling),
+            Action::Join { thread, spelling } => of_thread("join", thread, spelling),
+            Action::Begin => "begin".to_owned(),
+            Action::End => "end".to_owned(),
+            Action::Branch { condition: Some(_), .. } => return inexpressible("branch conditions"),
+            Action::Branch { text: Some(text), .. } => bracketed("branch", name(Space::Text, text.0)),
+            Action::Branch { .. } => "branch".to_owned(),
+            Action::Mark { text } => match name(Space::Text, text.0) {
                 mark if is_mark(mark.as_bytes()) => mark.to_owned(),
                 mark => return inexpressible(&format!("the mark '{mark}'; only 'begin…', 'end…' and 'dummy(…)'")),
             },
-            op => return inexpressible(&format!("'{}'", op.word())),
+            _ => return inexpressible(&format!("'{}'", event.op.word())),
         };
         let thread = tables.thread_name(event.thread);
         let location = tables.location_name(event.location);

@@ -8,6 +8,7 @@ use crate::reader::BlockReader;
 use snag_model::events::{Event, Events};
 use snag_model::ids::*;
 use snag_model::op::{MemoryOrder, Op};
+use snag_model::{Action, Else, Mode};
 use snag_model::tables::{Object, Space, Tables};
 use std::collections::HashSet;
 use std::io::Read;
@@ -136,9 +137,8 @@ impl State {
         }
         let location = tables.location(location);
         let thread = tables.thread(thread);
-        let mut event = operation(op, thread, tables)?;
-        event.location = location;
-        events.push(event);
+        let action = operation(op, tables)?;
+        events.push(Event { location, ..Event::of(thread, action) });
         self.block.1.push(self.line + 1);
         Ok(())
     }
@@ -198,8 +198,8 @@ impl State {
                 let variable = variable(&mut rest, tables)?;
                 rest.expect(" ")?;
                 let value = rest.integer()?;
-                tables.declarations.initial.push((VarId(variable), value));
-                variable
+                tables.declarations.initial.push((variable, value));
+                variable.0
             }
         };
         rest.end()?;
@@ -242,9 +242,14 @@ fn first_line(line: &str) -> Parsed<()> {
     }
 }
 
-fn variable(rest: &mut Cursor, tables: &mut Tables) -> Parsed<u32> {
+fn variable(rest: &mut Cursor, tables: &mut Tables) -> Parsed<VarId> {
     let place = rest.variable()?;
-    Ok(place_id(place, tables).0)
+    Ok(place_id(place, tables))
+}
+
+/// The id of a name.
+fn named<T>(rest: &mut Cursor, tables: &mut Tables, space: Space, id: fn(u32) -> T) -> Parsed<T> {
+    Ok(id(tables.intern(space, &rest.name()?)))
 }
 
 fn place_id(place: Place, tables: &mut Tables) -> VarId {
@@ -255,152 +260,183 @@ fn place_id(place: Place, tables: &mut Tables) -> VarId {
 }
 
 /// The `op` column of a line.
-fn operation(text: &str, thread: ThreadId, tables: &mut Tables) -> Parsed<Event> {
+fn operation(text: &str, tables: &mut Tables) -> Parsed<Action> {
     let mut rest = Cursor::new(text);
     let word = rest.word();
     let Some(op) = Op::ALL.into_iter().find(|&op| super::write::word(op) == word) else {
         return Err(format!("unknown operation '{}'", shortened(text)));
     };
-    let mut event = Event::new(thread, op, 0);
-    match op {
-        Op::Begin | Op::End => {}
-        Op::Branch | Op::OtherBranch => branch(&mut rest, &mut event, tables)?,
+    let action = match op {
+        Op::Begin => Action::Begin,
+        Op::End => Action::End,
+        Op::Branch | Op::OtherBranch => branch(&mut rest, op, tables)?,
         _ => {
             rest.expect("(")?;
-            bracketed(&mut rest, &mut event, tables)?;
+            bracketed(&mut rest, op, tables)?
         }
-    }
+    };
     rest.end()?;
-    Ok(event)
+    Ok(action)
 }
 
 /// What follows the opening bracket, and the bracket.
-fn bracketed(rest: &mut Cursor, event: &mut Event, tables: &mut Tables) -> Parsed<()> {
-    let space = match event.op {
-        Op::Read | Op::Write | Op::OtherRead | Op::OtherWrite => {
-            event.target = variable(rest, tables)?;
-            rest.expect(")")?;
-            return plain_access(rest, event, tables);
+fn bracketed(rest: &mut Cursor, op: Op, tables: &mut Tables) -> Parsed<Action> {
+    let lock = |rest: &mut Cursor, tables: &mut Tables| named(rest, tables, Space::Lock, LockId);
+    let condition = |rest: &mut Cursor, tables: &mut Tables| named(rest, tables, Space::Condition, CondId);
+    let mode = if matches!(op, Op::ReadAcquire | Op::ReadRelease) { Mode::Shared } else { Mode::Exclusive };
+    let action = match op {
+        Op::Read | Op::Write | Op::AtomicRead | Op::AtomicWrite | Op::Rmw | Op::OtherRead | Op::OtherWrite => {
+            return access(rest, op, tables);
         }
-        Op::AtomicRead | Op::AtomicWrite | Op::Rmw => {
-            event.target = variable(rest, tables)?;
-            event.aux = memory_order(rest)?;
-            rest.expect(")")?;
-            return atomic_values(rest, event);
-        }
-        Op::Alloc | Op::Free => {
-            event.target = variable(rest, tables)?;
-            return rest.expect(")");
-        }
+        Op::Let | Op::OtherLet => return definition(rest, op, tables),
+        Op::Alloc => Action::Alloc { variable: variable(rest, tables)? },
+        Op::Free => Action::Free { variable: variable(rest, tables)? },
         Op::Reach => {
-            event.target = variable(rest, tables)?;
+            let object = variable(rest, tables)?;
             rest.expect(",")?;
-            event.aux = reach(rest, tables)?.0;
-            return rest.expect(")");
+            Action::Reach { object, leads_to: reach(rest, tables)? }
         }
-        Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => Space::Lock,
-        Op::OtherAcquire | Op::OtherRelease => Space::Lock,
-        Op::Fork | Op::Join => Space::Thread,
-        Op::WaitBegin | Op::Wake | Op::WaitEnd | Op::Notify | Op::NotifyAll => Space::Condition,
-        Op::SemPost | Op::SemWait => Space::Semaphore,
-        Op::BarrierEnter | Op::BarrierLeave => Space::Barrier,
-        Op::MethodBegin | Op::MethodEnd => Space::Method,
-        Op::Let | Op::OtherLet => Space::Symbol,
-        Op::Mark => Space::Text,
+        Op::Acquire | Op::ReadAcquire => {
+            let lock = lock(rest, tables)?;
+            let gives_up = rest.eat(",");
+            if gives_up {
+                rest.expect("try")?;
+            }
+            Action::Acquire { lock, mode, gives_up }
+        }
+        Op::Release | Op::ReadRelease => Action::Release { lock: lock(rest, tables)?, mode },
+        Op::OtherAcquire => Action::Else(Else::Acquire { lock: lock(rest, tables)? }),
+        Op::OtherRelease => Action::Else(Else::Release { lock: lock(rest, tables)? }),
+        Op::Fork | Op::Join => {
+            let thread = named(rest, tables, Space::Thread, ThreadId)?;
+            let spelling = if rest.eat(",") { Some(named(rest, tables, Space::Text, TextId)?) } else { None };
+            match op {
+                Op::Fork => Action::Fork { thread, spelling },
+                _ => Action::Join { thread, spelling },
+            }
+        }
+        Op::WaitBegin | Op::WaitEnd => {
+            let condition = condition(rest, tables)?;
+            rest.expect(",")?;
+            let lock = lock(rest, tables)?;
+            match op {
+                Op::WaitBegin => Action::WaitBegin { condition, lock },
+                _ => Action::WaitEnd { condition, lock },
+            }
+        }
+        Op::Wake => {
+            let condition = condition(rest, tables)?;
+            let by = if rest.eat(",") { Some(rest.number("event number", 0, u32::MAX - 2)?) } else { None };
+            Action::Wake { condition, by: by.map(EventId) }
+        }
+        Op::Notify => Action::Notify { condition: condition(rest, tables)? },
+        Op::NotifyAll => Action::NotifyAll { condition: condition(rest, tables)? },
+        Op::SemPost => Action::SemPost { semaphore: named(rest, tables, Space::Semaphore, SemId)? },
+        Op::SemWait => Action::SemWait { semaphore: named(rest, tables, Space::Semaphore, SemId)? },
+        Op::BarrierEnter => Action::BarrierEnter { barrier: named(rest, tables, Space::Barrier, BarrierId)? },
+        Op::BarrierLeave => Action::BarrierLeave { barrier: named(rest, tables, Space::Barrier, BarrierId)? },
+        Op::MethodBegin => {
+            let method = named(rest, tables, Space::Method, MethodId)?;
+            rest.expect(",")?;
+            let reach = if rest.starts_with("{") { reach(rest, tables)? } else { arguments(rest, tables)? };
+            Action::MethodBegin { method, reach }
+        }
+        Op::MethodEnd => Action::MethodEnd { method: named(rest, tables, Space::Method, MethodId)? },
+        Op::Mark => Action::Mark { text: named(rest, tables, Space::Text, TextId)? },
         Op::Begin | Op::End | Op::Branch | Op::OtherBranch => {
-            unreachable!("'{}' has no bracket of this kind", event.op.word())
+            unreachable!("'{}' has no bracket of this kind", op.word())
         }
     };
-    event.target = tables.intern(space, &rest.name()?);
-    match event.op {
-        Op::Fork | Op::Join if rest.eat(",") => event.aux = 1 + tables.intern(Space::Text, &rest.name()?),
-        Op::WaitBegin | Op::WaitEnd => {
-            rest.expect(",")?;
-            event.aux = tables.intern(Space::Lock, &rest.name()?);
-        }
-        Op::Acquire | Op::ReadAcquire if rest.eat(",") => {
-            rest.expect("try")?;
-            event.aux = 1;
-        }
-        Op::Wake if rest.eat(",") => event.aux = 1 + rest.number("event number", 0, u32::MAX - 2)?,
-        Op::MethodBegin => {
-            rest.expect(",")?;
-            event.aux = if rest.starts_with("{") { reach(rest, tables)? } else { arguments(rest, tables)? }.0;
-        }
-        _ => {}
-    }
     rest.expect(")")?;
-    if matches!(event.op, Op::Let | Op::OtherLet) {
-        rest.expect("=")?;
-        event.aux = tables.intern(Space::Expression, rest.remainder());
-    }
-    Ok(())
+    Ok(action)
 }
 
-/// The value of a plain access, and the symbol read or the expression written.
-fn plain_access(rest: &mut Cursor, event: &mut Event, tables: &mut Tables) -> Parsed<()> {
-    if !event.op.on_other_side() && rest.eat("=") {
-        event.value = Some(rest.integer()?);
-    }
-    let reads = event.op.if_it_happens() == Op::Read;
-    if reads && rest.eat("->") {
-        event.aux = 1 + tables.intern(Space::Symbol, &rest.name()?);
-    } else if !reads && rest.eat("<-") {
-        event.aux = 1 + tables.intern(Space::Expression, rest.remainder());
-    }
-    Ok(())
+/// An access: its variable and memory order, its values, and the symbol read or the expression written.
+fn access(rest: &mut Cursor, op: Op, tables: &mut Tables) -> Parsed<Action> {
+    let variable = variable(rest, tables)?;
+    let order = if op.is_atomic() { memory_order(rest)? } else { MemoryOrder::default() };
+    rest.expect(")")?;
+    let value = |rest: &mut Cursor| if rest.eat("=") { rest.integer().map(Some) } else { Ok(None) };
+    let into = |rest: &mut Cursor, tables: &mut Tables| match rest.eat("->") {
+        true => named(rest, tables, Space::Symbol, SymbolId).map(Some),
+        false => Ok(None),
+    };
+    let of = |rest: &mut Cursor, tables: &mut Tables| rest.eat("<-").then(|| expression(rest, tables));
+    Ok(match op {
+        Op::Read => Action::Read { variable, value: value(rest)?, into: into(rest, tables)? },
+        Op::Write => Action::Write { variable, value: value(rest)?, of: of(rest, tables) },
+        Op::AtomicRead => Action::AtomicRead { variable, order, value: value(rest)? },
+        Op::AtomicWrite => Action::AtomicWrite { variable, order, value: value(rest)? },
+        Op::OtherRead => Action::Else(Else::Read { variable, into: into(rest, tables)? }),
+        Op::OtherWrite => Action::Else(Else::Write { variable, of: of(rest, tables) }),
+        _ => {
+            let (read, written) = rmw_values(rest)?;
+            Action::Rmw { variable, order, read, written }
+        }
+    })
 }
 
-fn memory_order(rest: &mut Cursor) -> Parsed<u32> {
+/// The rest of a line.
+fn expression(rest: &mut Cursor, tables: &mut Tables) -> ExprId {
+    ExprId(tables.intern(Space::Expression, rest.remainder()))
+}
+
+fn memory_order(rest: &mut Cursor) -> Parsed<MemoryOrder> {
     rest.expect(",")?;
     let word = rest.name()?;
     let order = MemoryOrder::ALL.into_iter().find(|o| o.word() == word);
-    order.map(|o| o as u32).ok_or_else(|| {
+    order.ok_or_else(|| {
         format!("'{}' is no memory order: expected relaxed, acquire, release, acq_rel or seq_cst", shortened(&word))
     })
 }
 
-/// The value of an atomic access; of an rmw the value read and the value written, either of which may be `?`.
-fn atomic_values(rest: &mut Cursor, event: &mut Event) -> Parsed<()> {
+/// The value read and the value written by an rmw, either of which may be `?`.
+fn rmw_values(rest: &mut Cursor) -> Parsed<(Option<i64>, Option<i64>)> {
     if !rest.eat("=") {
-        return Ok(());
+        return Ok((None, None));
     }
-    if event.op != Op::Rmw {
-        event.value = Some(rest.integer()?);
-        return Ok(());
-    }
-    event.value = if rest.eat("?") { None } else { Some(rest.integer()?) };
+    let value = |rest: &mut Cursor| if rest.eat("?") { Ok(None) } else { rest.integer().map(Some) };
+    let read = value(rest)?;
     rest.expect(":")?;
-    event.written = if rest.eat("?") { None } else { Some(rest.integer()?) };
-    if event.value.is_none() && event.written.is_none() {
+    let written = value(rest)?;
+    if read.is_none() && written.is_none() {
         return Err("an rmw of which neither value is known has no '='".to_owned());
     }
-    Ok(())
+    Ok((read, written))
+}
+
+/// The definition of a symbol.
+fn definition(rest: &mut Cursor, op: Op, tables: &mut Tables) -> Parsed<Action> {
+    let symbol = named(rest, tables, Space::Symbol, SymbolId)?;
+    rest.expect(")")?;
+    rest.expect("=")?;
+    let is = expression(rest, tables);
+    Ok(if op == Op::Let { Action::Let { symbol, is } } else { Action::Else(Else::Let { symbol, is }) })
 }
 
 /// `branch`, `branch(condition)`, `branch(condition)=1`, and before the condition `{text}`: what an STD trace has in
 /// brackets, or what a condition is for.
-fn branch(rest: &mut Cursor, event: &mut Event, tables: &mut Tables) -> Parsed<()> {
+fn branch(rest: &mut Cursor, op: Op, tables: &mut Tables) -> Parsed<Action> {
+    let mut text = None;
     if rest.eat("{") {
-        event.target = 1 + tables.intern(Space::Text, &rest.name()?);
+        text = Some(named(rest, tables, Space::Text, TextId)?);
         rest.expect("}")?;
     }
+    let (mut condition, mut taken) = (None, None);
     if rest.eat("(") {
-        let mut condition = rest.remainder();
-        for (outcome, ending) in [(0, ")=0"), (1, ")=1")] {
-            if let Some(shorter) = condition.strip_suffix(ending).filter(|_| event.op == Op::Branch) {
-                event.value = Some(outcome);
-                condition = shorter;
-                event.aux = 1 + tables.intern(Space::Expression, condition);
-                return Ok(());
-            }
-        }
-        let Some(condition) = condition.strip_suffix(')') else {
+        let written = rest.remainder();
+        let with_outcome = |(outcome, ending): (i64, &str)| Some((written.strip_suffix(ending)?, Some(outcome)));
+        let outcomes = [(0, ")=0"), (1, ")=1")].into_iter().filter(|_| op == Op::Branch);
+        let without = || written.strip_suffix(')').map(|condition| (condition, None));
+        let Some((expression, outcome)) = outcomes.filter_map(with_outcome).next().or_else(without) else {
             return Err("the branch lacks its closing ')'".to_owned());
         };
-        event.aux = 1 + tables.intern(Space::Expression, condition);
+        (condition, taken) = (Some(ExprId(tables.intern(Space::Expression, expression))), outcome);
     }
-    Ok(())
+    Ok(match op {
+        Op::Branch => Action::Branch { condition, taken, text },
+        _ => Action::Else(Else::Branch { condition, text }),
+    })
 }
 
 /// The set of what a missing method could reach.

@@ -7,6 +7,7 @@ use crate::lines::LONGEST_LINE;
 use snag_model::events::{Event, Events};
 use snag_model::ids::*;
 use snag_model::op::{MemoryOrder, Op};
+use snag_model::{Action, Else};
 use snag_model::tables::{Declarations, Space, Tables};
 use std::fmt::Write as _;
 use std::io::Write;
@@ -217,29 +218,25 @@ fn event_line(out: &mut String, event: &Event, tables: &Tables) -> std::result::
     if (event.value.is_some() && !event.op.takes_value()) || (event.written.is_some() && event.op != Op::Rmw) {
         return Err(format!("'{}' has a value", event.op.word()));
     }
-    let goes_nowhere = event.aux == 0 || !matches!(event.value, None | Some(0 | 1));
-    if event.op == Op::Branch && event.value.is_some() && goes_nowhere {
+    if let Action::Branch { condition, taken: Some(taken), .. } = event.action()
+        && (condition.is_none() || !matches!(taken, 0 | 1))
+    {
         return Err("the outcome of a branch is 0 or 1, and it has a condition".to_owned());
     }
-    if event.aux != 0 && !takes_aux(event.op) {
+    // What is in the columns beyond the event's action would be lost.
+    if event.op.is_atomic() && MemoryOrder::from_code(event.aux).is_none() {
+        return Err("unknown memory order".to_owned());
+    }
+    if event.aux != 0 && !event.op.takes_aux() {
         return Err(format!("'{}' refers to a second thing", event.op.word()));
     }
     out.push_str(thread);
     out.push('|');
     out.push_str(word(event.op));
-    operands(out, event, tables)?;
+    operands(out, event.action(), tables)?;
     out.push('|');
     out.push_str(location);
     Ok(())
-}
-
-/// Whether the aux column means something for this operation.
-pub(crate) fn takes_aux(op: Op) -> bool {
-    op.is_access()
-        || matches!(op, Op::Acquire | Op::ReadAcquire)
-        || matches!(op, Op::Fork | Op::Join | Op::WaitBegin | Op::WaitEnd | Op::Wake)
-        || matches!(op, Op::MethodBegin | Op::Reach | Op::Branch | Op::Let)
-        || matches!(op, Op::OtherRead | Op::OtherWrite | Op::OtherLet | Op::OtherBranch)
 }
 
 /// The members of a set, with commas in between.
@@ -251,88 +248,113 @@ fn members(out: &mut String, set: ReachId, tables: &Tables) {
 }
 
 /// All that follows the word of the operation.
-fn operands(out: &mut String, event: &Event, tables: &Tables) -> std::result::Result<(), String> {
+fn operands(out: &mut String, action: Action, tables: &Tables) -> std::result::Result<(), String> {
     let name = |space: Space, id: u32| spelled(tables.names(space).get(id as usize));
-    let expression = |id: u32| match tables.names(Space::Expression).get(id as usize) {
+    let lock = |lock: LockId| name(Space::Lock, lock.0);
+    let condition_name = |condition: CondId| name(Space::Condition, condition.0);
+    let variable_name = |variable: VarId| spelled_variable(tables.variable(variable), tables);
+    let expression = |id: ExprId| match tables.names(Space::Expression).get(id.index()) {
         text if text.contains(['|', '\n']) => Err("an expression holds '|' or a line end".to_owned()),
         text => Ok(text),
     };
-    let variable = || spelled_variable(tables.variable(VarId(event.target)), tables);
-    let space = match event.op {
-        Op::Read | Op::Write | Op::OtherRead | Op::OtherWrite => {
-            put!(out, "({})", variable());
-            if let Some(value) = event.value {
-                put!(out, "={value}");
-            }
-            match (event.op, event.aux.checked_sub(1)) {
-                (_, None) => {}
-                (Op::Read | Op::OtherRead, Some(symbol)) => put!(out, "->{}", name(Space::Symbol, symbol)),
-                (_, Some(id)) => put!(out, "<-{}", expression(id)?),
-            }
-            return Ok(());
+    let shown = |value: Option<i64>| value.map_or(String::new(), |value| format!("={value}"));
+    match action {
+        Action::Begin | Action::End => {}
+        Action::Read { variable, value, into } => {
+            put!(out, "({}){}", variable_name(variable), shown(value));
+            symbol_read(out, into, tables);
         }
-        Op::AtomicRead | Op::AtomicWrite | Op::Rmw => {
-            let Some(order) = MemoryOrder::from_code(event.aux) else { return Err("unknown memory order".to_owned()) };
-            put!(out, "({},{})", variable(), order.word());
-            let shown = |value: Option<i64>| value.map_or("?".to_owned(), |v| v.to_string());
-            match (event.op, event.value, event.written) {
-                (_, None, None) => {}
-                (Op::Rmw, read, written) => put!(out, "={}:{}", shown(read), shown(written)),
-                (_, value, _) => put!(out, "={}", shown(value)),
+        Action::Else(Else::Read { variable, into }) => {
+            put!(out, "({})", variable_name(variable));
+            symbol_read(out, into, tables);
+        }
+        Action::Write { variable, value, of } => {
+            put!(out, "({}){}", variable_name(variable), shown(value));
+            if let Some(of) = of {
+                put!(out, "<-{}", expression(of)?);
             }
-            return Ok(());
         }
-        Op::Alloc | Op::Free => {
-            put!(out, "({})", variable());
-            return Ok(());
+        Action::Else(Else::Write { variable, of }) => {
+            put!(out, "({})", variable_name(variable));
+            if let Some(of) = of {
+                put!(out, "<-{}", expression(of)?);
+            }
         }
-        Op::Reach => {
-            put!(out, "({},{{", variable());
-            members(out, ReachId(event.aux), tables);
+        Action::AtomicRead { variable, order, value } | Action::AtomicWrite { variable, order, value } => {
+            put!(out, "({},{}){}", variable_name(variable), order.word(), shown(value));
+        }
+        Action::Rmw { variable, order, read, written } => {
+            put!(out, "({},{})", variable_name(variable), order.word());
+            let shown = |value: Option<i64>| value.map_or("?".to_owned(), |value| value.to_string());
+            if read.or(written).is_some() {
+                put!(out, "={}:{}", shown(read), shown(written));
+            }
+        }
+        Action::Acquire { lock: taken, gives_up, .. } => {
+            put!(out, "({}{})", lock(taken), if gives_up { ",try" } else { "" });
+        }
+        Action::Release { lock: taken, .. } | Action::Else(Else::Acquire { lock: taken } | Else::Release { lock: taken }) => {
+            put!(out, "({})", lock(taken));
+        }
+        Action::Fork { thread, spelling } | Action::Join { thread, spelling } => {
+            put!(out, "({}", name(Space::Thread, thread.0));
+            if let Some(spelling) = spelling {
+                put!(out, ",{}", name(Space::Text, spelling.0));
+            }
+            out.push(')');
+        }
+        Action::WaitBegin { condition, lock: given } | Action::WaitEnd { condition, lock: given } => {
+            put!(out, "({},{})", condition_name(condition), lock(given));
+        }
+        Action::Wake { condition, by } => {
+            put!(out, "({}", condition_name(condition));
+            if let Some(notify) = by {
+                put!(out, ",{}", notify.0);
+            }
+            out.push(')');
+        }
+        Action::Notify { condition } | Action::NotifyAll { condition } => put!(out, "({})", condition_name(condition)),
+        Action::SemPost { semaphore } | Action::SemWait { semaphore } => {
+            put!(out, "({})", name(Space::Semaphore, semaphore.0));
+        }
+        Action::BarrierEnter { barrier } | Action::BarrierLeave { barrier } => {
+            put!(out, "({})", name(Space::Barrier, barrier.0));
+        }
+        Action::Alloc { variable } | Action::Free { variable } => put!(out, "({})", variable_name(variable)),
+        Action::Reach { object, leads_to } => {
+            put!(out, "({},{{", variable_name(object));
+            members(out, leads_to, tables);
             out.push_str("})");
-            return Ok(());
         }
-        Op::Begin | Op::End => return Ok(()),
-        Op::Branch | Op::OtherBranch => {
-            if let Some(text) = event.target.checked_sub(1) {
-                put!(out, "{{{}}}", name(Space::Text, text));
+        Action::MethodBegin { method, reach } => {
+            let (open, close) = if tables.are_arguments(reach) { ("", "") } else { ("{", "}") };
+            put!(out, "({},{open}", name(Space::Method, method.0));
+            members(out, reach, tables);
+            put!(out, "{close})");
+        }
+        Action::MethodEnd { method } => put!(out, "({})", name(Space::Method, method.0)),
+        Action::Branch { condition, text, .. } | Action::Else(Else::Branch { condition, text }) => {
+            if let Some(text) = text {
+                put!(out, "{{{}}}", name(Space::Text, text.0));
             }
-            if let Some(condition) = event.aux.checked_sub(1) {
+            if let Some(condition) = condition {
                 put!(out, "({})", expression(condition)?);
             }
-            if let Some(outcome) = event.value {
-                put!(out, "={outcome}");
+            if let Action::Branch { taken, .. } = action {
+                out.push_str(&shown(taken));
             }
-            return Ok(());
         }
-        Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => Space::Lock,
-        Op::OtherAcquire | Op::OtherRelease => Space::Lock,
-        Op::Fork | Op::Join => Space::Thread,
-        Op::WaitBegin | Op::Wake | Op::WaitEnd | Op::Notify | Op::NotifyAll => Space::Condition,
-        Op::SemPost | Op::SemWait => Space::Semaphore,
-        Op::BarrierEnter | Op::BarrierLeave => Space::Barrier,
-        Op::MethodBegin | Op::MethodEnd => Space::Method,
-        Op::Let | Op::OtherLet => Space::Symbol,
-        Op::Mark => Space::Text,
-    };
-    out.push('(');
-    out.push_str(&name(space, event.target));
-    match event.op {
-        Op::Fork | Op::Join if event.aux != 0 => put!(out, ",{}", name(Space::Text, event.aux - 1)),
-        Op::WaitBegin | Op::WaitEnd => put!(out, ",{}", name(Space::Lock, event.aux)),
-        Op::Wake if event.aux != 0 => put!(out, ",{}", event.aux - 1),
-        Op::Acquire | Op::ReadAcquire if event.aux != 0 => out.push_str(",try"),
-        Op::MethodBegin => {
-            let (open, close) = if tables.are_arguments(ReachId(event.aux)) { (",", "") } else { (",{", "}") };
-            out.push_str(open);
-            members(out, ReachId(event.aux), tables);
-            out.push_str(close);
+        Action::Let { symbol, is } | Action::Else(Else::Let { symbol, is }) => {
+            put!(out, "({})={}", name(Space::Symbol, symbol.0), expression(is)?);
         }
-        _ => {}
-    }
-    out.push(')');
-    if matches!(event.op, Op::Let | Op::OtherLet) {
-        put!(out, "={}", expression(event.aux)?);
+        Action::Mark { text } => put!(out, "({})", name(Space::Text, text.0)),
     }
     Ok(())
+}
+
+/// The symbol that a read is read into.
+fn symbol_read(out: &mut String, into: Option<SymbolId>, tables: &Tables) {
+    if let Some(symbol) = into {
+        put!(out, "->{}", spelled(tables.names(Space::Symbol).get(symbol.index())));
+    }
 }

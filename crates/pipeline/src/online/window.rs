@@ -110,10 +110,13 @@ impl Window {
         let (old, prologue) = (std::mem::take(&mut self.events), base.prologue.len());
         events.extend_from(&old, first..old.len());
         for index in prologue..events.len() {
-            if events.ops()[index] == Op::Wake {
-                // From the numbers of the old window to those of the new one; the column is changed in place.
-                let notify = events.aux(index).checked_sub(1).filter(|&notify| notify as usize >= first);
-                events.set_aux(index, notify.map_or(0, |notify| notify + 1 - first as u32 + prologue as u32));
+            if events.ops()[index] == Op::Wake
+                && let Action::Wake { condition, by } = events.get(index).action()
+            {
+                // From the numbers of the old window to those of the new one.
+                let kept = by.filter(|notify| notify.index() >= first);
+                let by = kept.map(|notify| EventId::new(notify.index() - first + prologue));
+                events.set_action(index, Action::Wake { condition, by });
             }
         }
         (self.events, self.prologue, self.base) = (events, prologue as u32, base.at);

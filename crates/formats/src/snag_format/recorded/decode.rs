@@ -5,7 +5,6 @@ use super::memory::Memory;
 use super::{STREAMS, code, stream, value_class};
 use crate::snag_format::numbers::Input;
 use crate::snag_format::unzigzag;
-use crate::text_format::takes_aux;
 use snag_model::events::{Event, Events};
 use snag_model::ids::{LocId, ThreadId};
 use snag_model::op::Op;
@@ -279,7 +278,7 @@ fn check_shape(site: &Site) -> Result<(), String> {
     if site.size > 0 && !site.op.has_variable() {
         return Err(format!("'{}' has a size", site.op.word()));
     }
-    if site.aux != 0 && !takes_aux(site.op) {
+    if site.aux != 0 && !site.op.takes_aux() {
         return Err(format!("'{}' refers to a second thing", site.op.word()));
     }
     Ok(())

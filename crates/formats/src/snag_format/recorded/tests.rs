@@ -43,9 +43,9 @@ fn events(seed: u64, count: usize) -> Vec<RecordedEvent> {
             location: LocId([0, 1, 7, u32::MAX][random(4) as usize]),
             thread: ThreadId([0, 1, 1, 1, 300, u32::MAX][random(6) as usize]),
             aux: match random(4) {
-                0 if crate::text_format::takes_aux(op) => random(1 << 32) as u32,
+                0 if op.takes_aux() => random(1 << 32) as u32,
                 // As memory orders are.
-                1 | 2 if crate::text_format::takes_aux(op) => random(6) as u32,
+                1 | 2 if op.takes_aux() => random(6) as u32,
                 _ => 0,
             },
             hint: random(3) as u16,
