@@ -7,7 +7,7 @@
 //! Exhaustive: a state is how far each thread has come, and which wake-ups missed their notify.
 
 use crate::facts::Facts;
-use snag_model::{EventId, LockId, Op, SemId, Trace};
+use snag_model::{Action, EventId, Mode, ThreadId, Trace};
 use std::collections::{BTreeSet, HashSet};
 
 type Pairs = BTreeSet<(EventId, EventId)>;
@@ -103,55 +103,51 @@ impl<'t> Abstract<'t> {
         let facts = &self.facts;
         let this = &facts.events[event];
         let done = |event: usize| self.is_done(state, event);
-        let all = |op: Op, target: u32| {
-            (0..facts.len()).filter(move |&e| facts.events[e].op == op && facts.events[e].target == target)
+        let all = |action: Action| (0..facts.len()).filter(move |&e| facts.actions[e] == action);
+        let forks = |thread: ThreadId| {
+            let is_fork = move |&e: &usize| matches!(facts.actions[e], Action::Fork { thread: child, .. } if child == thread);
+            (0..facts.len()).filter(is_fork)
         };
-        let forked = |thread: u32| all(Op::Fork, thread).all(done);
-        let count = |op: Op| all(op, this.target).filter(|&e| done(e)).count();
+        let forked = |thread: ThreadId| forks(thread).all(done);
+        let count = |action: Action| all(action).filter(|&e| done(e)).count();
         let kept = || facts.kept.iter().all(|&(earlier, later)| later != event || done(earlier));
-        let due = match this.op {
-            Op::Join => {
-                let child = this.target as usize;
-                forked(this.target) && state.done[child] == facts.threads[child].len()
+        let due = match facts.actions[event] {
+            Action::Join { thread: child, .. } => {
+                forked(child) && state.done[child.index()] == facts.threads[child.index()].len()
             }
-            Op::Wake => !state.missed.contains(&event) && facts.notify[event].is_none_or(done),
-            Op::SemWait => {
-                let initial = facts.trace.tables.semaphore_initial(SemId(this.target)) as usize;
-                initial + count(Op::SemPost) > count(Op::SemWait)
+            Action::Wake { .. } => !state.missed.contains(&event) && facts.notify[event].is_none_or(done),
+            Action::SemWait { semaphore } => {
+                let initial = facts.trace.tables.semaphore_initial(semaphore) as usize;
+                initial + count(Action::SemPost { semaphore }) > count(Action::SemWait { semaphore })
             }
-            Op::BarrierLeave => all(Op::BarrierEnter, this.target)
+            Action::BarrierLeave { barrier } => all(Action::BarrierEnter { barrier })
                 .filter(|&enter| facts.generation[enter] == facts.generation[event])
                 .all(done),
-            Op::BarrierEnter => all(Op::BarrierEnter, this.target)
+            Action::BarrierEnter { barrier } => all(Action::BarrierEnter { barrier })
                 .filter(|&enter| facts.generation[enter] < facts.generation[event])
                 .all(done),
             _ => true,
         };
-        due && forked(this.thread.0) && kept()
+        due && forked(this.thread) && kept()
     }
 
     /// Whether `thread` holds the lock that an event of another thread takes, in a way that excludes it.
     fn excludes(&self, state: &State, thread: usize, event: usize) -> bool {
         let taker = &self.facts.events[event];
-        let (lock, alone) = match taker.op {
-            Op::Acquire => (LockId(taker.target), true),
-            Op::WaitEnd => (LockId(taker.aux), true),
-            Op::ReadAcquire => (LockId(taker.target), false),
-            _ => return false,
-        };
+        let Some((wanted, mode)) = self.facts.actions[event].acquired() else { return false };
         let (mut exclusive, mut shared, mut given_up) = (0, 0, 0);
         for &past in &self.facts.threads[thread][..state.done[thread]] {
-            let past = &self.facts.events[past];
-            match past.op {
-                Op::Acquire if past.target == lock.0 => exclusive += 1,
-                Op::Release if past.target == lock.0 => exclusive -= 1,
-                Op::ReadAcquire if past.target == lock.0 => shared += 1,
-                Op::ReadRelease if past.target == lock.0 => shared -= 1,
-                Op::WaitBegin if past.aux == lock.0 => given_up = std::mem::take(&mut exclusive),
-                Op::WaitEnd if past.aux == lock.0 => exclusive = given_up,
+            match self.facts.actions[past] {
+                action if action.lock().is_none_or(|(lock, _)| lock != wanted) => {}
+                Action::Acquire { mode: Mode::Exclusive, .. } => exclusive += 1,
+                Action::Release { mode: Mode::Exclusive, .. } => exclusive -= 1,
+                Action::Acquire { mode: Mode::Shared, .. } => shared += 1,
+                Action::Release { mode: Mode::Shared, .. } => shared -= 1,
+                Action::WaitBegin { .. } => given_up = std::mem::take(&mut exclusive),
+                Action::WaitEnd { .. } => exclusive = given_up,
                 _ => {}
             }
         }
-        thread != taker.thread.index() && (exclusive > 0 || alone && shared > 0)
+        thread != taker.thread.index() && (exclusive > 0 || mode == Mode::Exclusive && shared > 0)
     }
 }

@@ -6,7 +6,7 @@
 use crate::facts::Facts;
 use crate::reference::{Pairs, conflicting_pairs, hb, hb_edges_of};
 use crate::relation::Relation;
-use snag_model::{EventId, LockId, Op, ThreadId, Trace};
+use snag_model::{Action, EventId, LockId, Mode, Op, ThreadId, Trace};
 use std::collections::BTreeMap;
 
 /// A critical section: the outermost acquire of a lock to the release that gives it up.
@@ -32,37 +32,31 @@ pub fn sections(trace: &Trace) -> Vec<Section> {
     let events: Vec<_> = trace.events.iter().collect();
     let mut found: Vec<Section> = Vec::new();
     // Open sections by thread, lock and kind: how often the lock is held, and the section.
-    let mut open: BTreeMap<(ThreadId, u32, bool), (u32, usize)> = BTreeMap::new();
-    let mut given_up: BTreeMap<(ThreadId, u32), u32> = BTreeMap::new();
+    let mut open: BTreeMap<(ThreadId, LockId, bool), (u32, usize)> = BTreeMap::new();
+    let mut given_up: BTreeMap<(ThreadId, LockId), u32> = BTreeMap::new();
     for (index, event) in events.iter().enumerate() {
         let thread = event.thread;
-        let mut enter = |found: &mut Vec<Section>, lock: u32, shared: bool, times: u32| {
+        let action = event.action();
+        if let Some((lock, mode)) = action.acquired() {
+            let shared = mode == Mode::Shared;
+            let times = match action {
+                Action::WaitEnd { .. } => given_up.remove(&(thread, lock)).unwrap_or(1),
+                _ => 1,
+            };
             let section = open.entry((thread, lock, shared)).or_insert_with(|| {
-                let lock = LockId(lock);
                 found.push(Section { thread, lock, shared, acquire: index, release: None, events: Vec::new() });
                 (0, found.len() - 1)
             });
             section.0 += times;
-        };
-        match event.op {
-            Op::Acquire => enter(&mut found, event.target, false, 1),
-            Op::ReadAcquire => enter(&mut found, event.target, true, 1),
-            Op::WaitEnd => enter(&mut found, event.aux, false, given_up.remove(&(thread, event.aux)).unwrap_or(1)),
-            _ => {}
         }
         for ((owner, _, _), (_, section)) in &open {
             if *owner == thread {
                 found[*section].events.push(index);
             }
         }
-        let left = match event.op {
-            Op::Release => Some((event.target, false, false)),
-            Op::ReadRelease => Some((event.target, true, false)),
-            Op::WaitBegin => Some((event.aux, false, true)),
-            _ => None,
-        };
-        if let Some((lock, shared, wholly)) = left {
-            let key = (thread, lock, shared);
+        if let Some((lock, mode)) = action.released() {
+            let key = (thread, lock, mode == Mode::Shared);
+            let wholly = matches!(action, Action::WaitBegin { .. });
             let held = open.get_mut(&key).expect("well formed");
             if wholly {
                 given_up.insert((thread, lock), held.0);
@@ -148,7 +142,7 @@ pub fn theorem_applies(trace: &Trace, relation: &Relation, end: EventId) -> bool
     let direct = |a: usize, b: usize| hard(a, b) && !(a + 1..b).any(|c| hard(a, c) && hard(c, b));
     let leaves = |a: usize, section: &Section| {
         let mut others = (a + 1..facts.len()).filter(|&b| facts.events[b].thread != section.thread);
-        let wakes = |b: usize| facts.wait[b].is_some_and(|wait| facts.events[wait].aux == section.lock.0);
+        let wakes = |b: usize| facts.wait[b].is_some_and(|wait| facts.actions[wait].released().is_some_and(|(lock, _)| lock == section.lock));
         others.any(|b| direct(a, b) && !wakes(b))
     };
     let kept_in = !sections.iter().any(|section| section.events.iter().any(|&a| leaves(a, section)));

@@ -7,7 +7,7 @@
 
 use snag_model::events::Event;
 use snag_model::tables::Object;
-use snag_model::{BarrierId, CondId, EventId, LockId, Op, SemId, ThreadId, Trace, VarId, Variable};
+use snag_model::{Action, BarrierId, EventId, Op, ThreadId, Trace, VarId, Variable};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Accesses longer than this are not for a byte-by-byte oracle.
@@ -49,6 +49,8 @@ pub struct Facts<'t> {
     pub trace: &'t Trace,
     /// Its events.
     pub events: Vec<Event>,
+    /// What they do.
+    pub actions: Vec<Action>,
     /// The events of each thread.
     pub threads: Vec<Vec<usize>>,
     /// The units each event reads, writes or frees; ascending.
@@ -89,6 +91,7 @@ impl Facts<'_> {
         let count = events.len();
         let mut facts = Facts {
             trace,
+            actions: events.iter().map(Event::action).collect(),
             events,
             threads,
             units: vec![Vec::new(); count],
@@ -137,11 +140,16 @@ impl Facts<'_> {
             && self.units[a].iter().any(|unit| self.units[b].contains(unit))
     }
 
+    /// The variable that an event is about.
+    pub fn variable(&self, event: usize) -> Option<VarId> {
+        self.actions[event].variable()
+    }
+
     /// What a write leaves in a unit (`None` as the writer: the initial memory), where known.
     pub fn left_by(&self, writer: Option<usize>, unit: Unit) -> Option<i64> {
         match writer {
             None => self.initial.get(&unit).copied(),
-            Some(w) => self.part(VarId(self.events[w].target), self.events[w].value_written()?, unit.place),
+            Some(w) => self.part(self.variable(w)?, self.events[w].value_written()?, unit.place),
         }
     }
 
@@ -149,26 +157,28 @@ impl Facts<'_> {
     /// only if they mean the same allocation. An address has eight bytes, of which six count, and is not on the first page.
     pub fn points_to(&self, writer: Option<usize>) -> Option<usize> {
         let write = &self.events[writer?];
-        let Variable::Range { size: 8, .. } = self.trace.tables.variable(VarId(write.target)) else { return None };
+        let Variable::Range { size: 8, .. } = self.trace.tables.variable(self.variable(writer?)?) else { return None };
         let address = |number: u64| number & 0xffff_ffff_ffff;
         let value = address(write.value_written()? as u64);
-        let covers = |event: &Event| match self.trace.tables.variable(VarId(event.target)) {
-            Variable::Range { address: first, size } => (address(first)..address(first) + size).contains(&value),
-            Variable::Named(_) => false,
+        let covers = |event: &usize| match self.actions[*event] {
+            Action::Alloc { variable } => match self.trace.tables.variable(variable) {
+                Variable::Range { address: first, size } => (address(first)..address(first) + size).contains(&value),
+                Variable::Named(_) => false,
+            },
+            _ => false,
         };
-        let earlier = self.events[..writer?].iter().enumerate().filter(|(_, e)| e.op == Op::Alloc && covers(e));
-        let allocs: Vec<usize> = earlier.map(|(alloc, _)| alloc).collect();
+        let allocs: Vec<usize> = (0..writer?).filter(covers).collect();
         allocs.last().copied().filter(|_| allocs.len() > 1 && value >= 4096)
     }
 
     /// What a read finds in a unit, where known.
     pub fn found_by(&self, read: usize, unit: Unit) -> Option<i64> {
-        self.part(VarId(self.events[read].target), self.events[read].value_read()?, unit.place)
+        self.part(self.variable(read)?, self.events[read].value_read()?, unit.place)
     }
 
     /// What a unit holds after a write of `value` by an event.
     pub fn part_of(&self, write: usize, value: i64, unit: Unit) -> Option<i64> {
-        self.part(VarId(self.events[write].target), value, unit.place)
+        self.part(self.variable(write)?, value, unit.place)
     }
 
     /// What a place holds if a variable that covers it holds `value` (little endian).
@@ -207,7 +217,8 @@ impl Facts<'_> {
         // Live blocks: alloc event, variable.
         let mut live: Vec<(usize, VarId)> = Vec::new();
         for index in 0..self.len() {
-            let (op, variable) = (self.events[index].op, VarId(self.events[index].target));
+            let op = self.events[index].op;
+            let Some(variable) = self.variable(index) else { continue };
             if op == Op::Alloc {
                 live.push((index, variable));
             } else if op.if_it_happens().is_access() {
@@ -314,21 +325,21 @@ impl Facts<'_> {
         }
         let mut barriers: BTreeMap<BarrierId, Barrier> = BTreeMap::new();
         for index in 0..self.len() {
-            let event = self.events[index];
-            let id = BarrierId(event.target);
-            let parties = self.trace.tables.barrier_parties(id);
-            if event.op == Op::BarrierEnter {
-                let barrier = barriers.entry(id).or_default();
+            let thread = self.events[index].thread;
+            if let Action::BarrierEnter { barrier } = self.actions[index] {
+                let parties = self.trace.tables.barrier_parties(barrier);
+                let barrier = barriers.entry(barrier).or_default();
                 if parties == Some(barrier.entered) {
                     barrier.filling += 1;
                     barrier.entered = 0;
                 }
                 barrier.entered += 1;
-                barrier.inside.insert(event.thread, barrier.filling);
+                barrier.inside.insert(thread, barrier.filling);
                 self.generation[index] = Some(barrier.filling);
-            } else if event.op == Op::BarrierLeave {
-                let barrier = barriers.entry(id).or_default();
-                let generation = barrier.inside[&event.thread];
+            } else if let Action::BarrierLeave { barrier } = self.actions[index] {
+                let parties = self.trace.tables.barrier_parties(barrier);
+                let barrier = barriers.entry(barrier).or_default();
+                let generation = barrier.inside[&thread];
                 if parties.is_none() && generation == barrier.filling {
                     barrier.filling += 1;
                 }
@@ -338,10 +349,11 @@ impl Facts<'_> {
     }
 
     fn find_waits(&mut self) {
-        for index in (0..self.len()).filter(|&i| self.events[i].op == Op::Wake) {
+        for index in 0..self.len() {
+            let Action::Wake { by, .. } = self.actions[index] else { continue };
             let same_thread = |&i: &usize| self.events[i].thread == self.events[index].thread;
             self.wait[index] = (0..index).rev().filter(same_thread).find(|&i| self.events[i].op == Op::WaitBegin);
-            self.notify[index] = (self.events[index].aux as usize).checked_sub(1);
+            self.notify[index] = by.map(EventId::index);
         }
     }
 
@@ -350,9 +362,7 @@ impl Facts<'_> {
         let mut calls = Vec::new();
         for thread in &self.threads {
             for (at, &begin) in thread.iter().enumerate() {
-                if self.events[begin].op != Op::MethodBegin {
-                    continue;
-                }
+                let Action::MethodBegin { reach, .. } = self.actions[begin] else { continue };
                 let mut depth = 0;
                 let mut end = None;
                 let mut events = BTreeSet::new();
@@ -368,7 +378,6 @@ impl Facts<'_> {
                         break;
                     }
                 }
-                let reach = snag_model::ReachId(self.events[begin].aux);
                 calls.push(Call { begin, end, events, reach: self.trace.tables.reach_objects(reach).to_vec() });
             }
         }
@@ -378,17 +387,19 @@ impl Facts<'_> {
     /// What an event touches, in the sense of rule 3.
     fn touched_objects(&self, index: usize) -> Vec<Object> {
         let event = &self.events[index];
-        let mut touched = match event.op {
-            op if op.is_access() || matches!(op, Op::Alloc | Op::Free) => vec![Object::Variable(VarId(event.target))],
-            Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => vec![Object::Lock(LockId(event.target))],
-            Op::WaitBegin | Op::WaitEnd => {
-                vec![Object::Lock(LockId(event.aux)), Object::Condition(CondId(event.target))]
+        let mut touched = match self.actions[index] {
+            Action::Acquire { lock, .. } | Action::Release { lock, .. } => vec![Object::Lock(lock)],
+            Action::WaitBegin { condition, lock } | Action::WaitEnd { condition, lock } => {
+                vec![Object::Lock(lock), Object::Condition(condition)]
             }
-            Op::Wake | Op::Notify | Op::NotifyAll => vec![Object::Condition(CondId(event.target))],
-            Op::SemPost | Op::SemWait => vec![Object::Semaphore(SemId(event.target))],
-            Op::BarrierEnter | Op::BarrierLeave => vec![Object::Barrier(BarrierId(event.target))],
-            Op::Fork | Op::Join => vec![Object::Thread(ThreadId(event.target))],
-            _ => vec![],
+            Action::Wake { condition, .. } | Action::Notify { condition } | Action::NotifyAll { condition } => {
+                vec![Object::Condition(condition)]
+            }
+            Action::SemPost { semaphore } | Action::SemWait { semaphore } => vec![Object::Semaphore(semaphore)],
+            Action::BarrierEnter { barrier } | Action::BarrierLeave { barrier } => vec![Object::Barrier(barrier)],
+            Action::Fork { thread, .. } | Action::Join { thread, .. } => vec![Object::Thread(thread)],
+            Action::Else(_) | Action::Reach { .. } => vec![],
+            action => action.variable().map(Object::Variable).into_iter().collect(),
         };
         let own = &self.threads[event.thread.index()];
         if own.first() == Some(&index) || own.last() == Some(&index) || matches!(event.op, Op::Begin | Op::End) {

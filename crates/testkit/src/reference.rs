@@ -5,7 +5,7 @@
 
 use crate::facts::Facts;
 use crate::relation::Relation;
-use snag_model::{EventId, Op, Trace};
+use snag_model::{Action, EventId, Mode, Op, Trace};
 use std::collections::BTreeSet;
 
 /// Pairs of events, the earlier one first.
@@ -122,25 +122,26 @@ fn synchronises(facts: &Facts, earlier: usize, later: usize) -> bool {
     if a.thread == b.thread {
         return true;
     }
-    match (a.op, b.op) {
-        (Op::Fork, _) if a.target == b.thread.0 => true,
-        (_, Op::Join) if b.target == a.thread.0 => true,
-        (Op::Fork, Op::Join) if a.target == b.target => true,
-        (Op::Release, Op::Acquire | Op::ReadAcquire) => a.target == b.target,
-        (Op::Release, Op::WaitEnd) => a.target == b.aux,
-        (Op::WaitBegin, Op::Acquire | Op::ReadAcquire) => a.aux == b.target,
-        (Op::WaitBegin, Op::WaitEnd) => a.aux == b.aux,
-        (Op::ReadRelease, Op::Acquire) => a.target == b.target,
-        (Op::ReadRelease, Op::WaitEnd) => a.target == b.aux,
-        (Op::Notify | Op::NotifyAll, Op::Wake) => facts.notify[later] == Some(earlier),
-        (Op::SemPost, Op::SemWait) => a.target == b.target,
-        (Op::BarrierEnter, Op::BarrierLeave) => {
-            a.target == b.target && facts.generation[earlier] == facts.generation[later]
+    let (first, second) = (facts.actions[earlier], facts.actions[later]);
+    // A release comes before an acquire of the same lock, unless both are for reading.
+    if let (Some((lock, held)), Some((wanted, taken))) = (first.released(), second.acquired()) {
+        return lock == wanted && (held, taken) != (Mode::Shared, Mode::Shared);
+    }
+    match (first, second) {
+        (Action::Fork { thread, .. }, _) if thread == b.thread => true,
+        (_, Action::Join { thread, .. }) if thread == a.thread => true,
+        (Action::Fork { thread: forked, .. }, Action::Join { thread: joined, .. }) => forked == joined,
+        (Action::Notify { .. } | Action::NotifyAll { .. }, Action::Wake { .. }) => {
+            facts.notify[later] == Some(earlier)
         }
-        (Op::BarrierEnter, Op::BarrierEnter) => {
-            a.target == b.target && facts.generation[earlier] < facts.generation[later]
+        (Action::SemPost { semaphore: posted }, Action::SemWait { semaphore: waited }) => posted == waited,
+        (Action::BarrierEnter { barrier: entered }, Action::BarrierLeave { barrier: left }) => {
+            entered == left && facts.generation[earlier] == facts.generation[later]
         }
-        (Op::Alloc, _) => facts.alloc[later] == Some(earlier) && !b.op.on_other_side(),
+        (Action::BarrierEnter { barrier: one }, Action::BarrierEnter { barrier: other }) => {
+            one == other && facts.generation[earlier] < facts.generation[later]
+        }
+        (Action::Alloc { .. }, _) => facts.alloc[later] == Some(earlier) && !b.op.on_other_side(),
         _ => false,
     }
 }

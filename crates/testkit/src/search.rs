@@ -11,7 +11,7 @@
 use crate::facts::{Facts, Unit};
 use crate::relation::Relation;
 use snag_model::Level;
-use snag_model::{EventId, LockId, Op, SemId, Trace};
+use snag_model::{Action, BarrierId, EventId, Mode, Op, ThreadId, Trace};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// All predictable races at a level; the earlier event in σ first.
@@ -254,20 +254,18 @@ impl<'t> Search<'t> {
     /// Rules 1 to 3, except for the locks: whether the schedule may go on with this event, the next of its thread.
     fn is_due(&self, state: &State, event: usize) -> bool {
         let Search { facts, .. } = self;
-        let target = facts.events[event].target;
-        let done = |op: Op| {
-            let same = |&&e: &&usize| facts.events[e].op == op && facts.events[e].target == target;
-            (0..facts.len()).filter(|&e| state.done & bit(e) != 0).filter(|e| same(&e)).count()
+        let done = |action: Action| {
+            (0..facts.len()).filter(|&e| state.done & bit(e) != 0 && facts.actions[e] == action).count()
         };
         let in_order = (self.needs[event] | self.order[event]) & !state.done == 0;
         let reads_kept = self.level == Level::Control || self.needs[event] & self.last_reads_astray(state) == 0;
-        let possible = match facts.events[event].op {
-            Op::Wake => state.missed & bit(event) == 0,
-            Op::SemWait => {
-                let initial = facts.trace.tables.semaphore_initial(SemId(target)) as usize;
-                initial + done(Op::SemPost) > done(Op::SemWait)
+        let possible = match facts.actions[event] {
+            Action::Wake { .. } => state.missed & bit(event) == 0,
+            Action::SemWait { semaphore } => {
+                let initial = facts.trace.tables.semaphore_initial(semaphore) as usize;
+                initial + done(Action::SemPost { semaphore }) > done(Action::SemWait { semaphore })
             }
-            op if op.is_access() => facts.free[event].is_none_or(|free| state.done & bit(free) == 0),
+            _ if facts.events[event].op.is_access() => facts.free[event].is_none_or(|free| state.done & bit(free) == 0),
             _ => true,
         };
         // What the thread does here depends on all it has read; so may code that was not observed, before this event.
@@ -334,23 +332,20 @@ impl<'t> Search<'t> {
     /// Whether `thread` holds the lock that an event of another thread takes, in a way that excludes it.
     fn excludes(&self, state: &State, thread: usize, event: usize) -> bool {
         let taker = &self.facts.events[event];
-        let (lock, exclusive) = match taker.op {
-            Op::Acquire => (LockId(taker.target), true),
-            Op::WaitEnd => (LockId(taker.aux), true),
-            Op::ReadAcquire => (LockId(taker.target), false),
-            _ => return false,
-        };
+        let Some((lock, mode)) = self.facts.actions[event].acquired() else { return false };
         let position = (self.threads[thread] & state.done).count_ones() as usize;
         let hold = self.holds[thread][position][lock.index()];
-        thread != taker.thread.index() && (hold.exclusive > 0 || exclusive && hold.shared > 0)
+        thread != taker.thread.index() && (hold.exclusive > 0 || mode == Mode::Exclusive && hold.shared > 0)
     }
 
     /// The smallest sets of threads that wait for each other in a state, by their pending acquires.
     fn deadlocks_at(&self, state: &State) -> Vec<BTreeSet<EventId>> {
         let pending: Vec<usize> = self
             .next_events(state)
-            .filter(|&e| matches!(self.facts.events[e].op, Op::Acquire | Op::ReadAcquire | Op::WaitEnd))
-            .filter(|&e| self.facts.events[e].op == Op::WaitEnd || self.facts.events[e].aux == 0)
+            .filter(|&e| match self.facts.actions[e] {
+                Action::Acquire { gives_up, .. } => !gives_up,
+                action => action.acquired().is_some(),
+            })
             .filter(|&e| self.is_due(state, e))
             .collect();
         let waits_for = |a: usize, b: usize| self.excludes(state, self.facts.events[b].thread.index(), a);
@@ -390,26 +385,30 @@ pub(crate) fn needs(facts: &Facts) -> Vec<Set> {
     let mut needs: Vec<Set> = vec![0; facts.len()];
     for event in all.clone() {
         let this = &facts.events[event];
-        let such = |op: Op| all.clone().filter(move |&e| facts.events[e].op == op);
-        let barrier = |op: Op| such(op).filter(|&e| facts.events[e].target == this.target);
+        let enters = |barrier: BarrierId| {
+            all.clone().filter(move |&e| facts.actions[e] == Action::BarrierEnter { barrier })
+        };
+        let forks = |thread: ThreadId| {
+            let is_fork = move |&e: &usize| matches!(facts.actions[e], Action::Fork { thread: child, .. } if child == thread);
+            set(all.clone().filter(is_fork))
+        };
         // Rule 1.
         needs[event] |= set((0..event).filter(|&e| facts.events[e].thread == this.thread));
         // Rule 2.
-        needs[event] |= set(such(Op::Fork).filter(|&e| facts.events[e].target == this.thread.0));
-        needs[event] |= match this.op {
-            Op::Join => {
-                set(facts.threads[this.target as usize].iter().copied())
-                    | set(such(Op::Fork).filter(|&e| facts.events[e].target == this.target))
+        needs[event] |= forks(this.thread);
+        needs[event] |= match facts.actions[event] {
+            Action::Join { thread: child, .. } => {
+                set(facts.threads[child.index()].iter().copied()) | forks(child)
             }
-            Op::Wake => set(facts.notify[event]),
-            Op::BarrierLeave => {
-                set(barrier(Op::BarrierEnter).filter(|&e| facts.generation[e] == facts.generation[event]))
+            Action::Wake { .. } => set(facts.notify[event]),
+            Action::BarrierLeave { barrier } => {
+                set(enters(barrier).filter(|&e| facts.generation[e] == facts.generation[event]))
             }
-            Op::BarrierEnter => {
-                set(barrier(Op::BarrierEnter).filter(|&e| facts.generation[e] < facts.generation[event]))
+            Action::BarrierEnter { barrier } => {
+                set(enters(barrier).filter(|&e| facts.generation[e] < facts.generation[event]))
             }
             // Where its branch went as it did, an event of the other side means nothing.
-            op if op.on_other_side() => 0,
+            Action::Else(_) => 0,
             _ => set(facts.alloc[event]),
         };
         // Rule 3.
@@ -427,15 +426,13 @@ fn holds(facts: &Facts) -> Vec<Vec<Vec<Hold>>> {
         let mut given_up = 0;
         let mut history = vec![now.clone()];
         for &event in thread {
-            let event = &facts.events[event];
-            let (target, aux) = (event.target as usize, event.aux as usize);
-            match event.op {
-                Op::Acquire => now[target].exclusive += 1,
-                Op::Release => now[target].exclusive -= 1,
-                Op::ReadAcquire => now[target].shared += 1,
-                Op::ReadRelease => now[target].shared -= 1,
-                Op::WaitBegin => given_up = std::mem::take(&mut now[aux].exclusive),
-                Op::WaitEnd => now[aux].exclusive = given_up,
+            match facts.actions[event] {
+                Action::Acquire { lock, mode: Mode::Exclusive, .. } => now[lock.index()].exclusive += 1,
+                Action::Release { lock, mode: Mode::Exclusive } => now[lock.index()].exclusive -= 1,
+                Action::Acquire { lock, mode: Mode::Shared, .. } => now[lock.index()].shared += 1,
+                Action::Release { lock, mode: Mode::Shared } => now[lock.index()].shared -= 1,
+                Action::WaitBegin { lock, .. } => given_up = std::mem::take(&mut now[lock.index()].exclusive),
+                Action::WaitEnd { lock, .. } => now[lock.index()].exclusive = given_up,
                 _ => {}
             }
             history.push(now.clone());

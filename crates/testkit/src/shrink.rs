@@ -6,7 +6,7 @@
 
 use snag_model::events::Event;
 use snag_model::tables::{Object, Space};
-use snag_model::{Events, LocId, LockId, Op, ReachId, ThreadId, Trace, Validator};
+use snag_model::{Action, EventId, Events, LocId, MemoryOrder, Op, ThreadId, Trace, Validator};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -37,20 +37,23 @@ fn removals(trace: &Trace) -> impl Iterator<Item = BTreeSet<usize>> {
         .map(|tail| (count - tail..count).collect())
         .collect();
     // A thread, with what others do to it.
-    for thread in 0..trace.tables.thread_count() as u32 {
-        let about = |e: &Event| e.thread.0 == thread || matches!(e.op, Op::Fork | Op::Join) && e.target == thread;
+    for thread in (0..trace.tables.thread_count()).map(ThreadId::new) {
+        let about = |e: &Event| match e.action() {
+            Action::Fork { thread: child, .. } | Action::Join { thread: child, .. } if child == thread => true,
+            _ => e.thread == thread,
+        };
         sets.push((0..count).filter(|&i| about(&events[i])).collect());
     }
     // All a thread does with one lock, condition, variable and so on.
-    let mut families: BTreeMap<(ThreadId, u8, u32), BTreeSet<usize>> = BTreeMap::new();
+    let mut families: BTreeMap<(ThreadId, u8, String), BTreeSet<usize>> = BTreeMap::new();
     for (index, event) in events.iter().enumerate() {
-        families.entry((event.thread, family(event.op), event.target)).or_default().insert(index);
+        families.entry((event.thread, family(event.op), trace.target_text(event))).or_default().insert(index);
     }
     sets.extend(families.into_values());
     // All that anybody does with one block, semaphore and so on.
-    let mut families: BTreeMap<(u8, u32), BTreeSet<usize>> = BTreeMap::new();
+    let mut families: BTreeMap<(u8, String), BTreeSet<usize>> = BTreeMap::new();
     for (index, event) in events.iter().enumerate() {
-        families.entry((family(event.op), event.target)).or_default().insert(index);
+        families.entry((family(event.op), trace.target_text(event))).or_default().insert(index);
     }
     sets.extend(families.into_values());
     sets.extend((0..count).map(|i| BTreeSet::from([i])));
@@ -85,9 +88,9 @@ fn without(trace: &Trace, removed: &BTreeSet<usize>) -> Trace {
     let mut events = Events::new();
     for &index in &kept {
         let mut event = trace.events.get(index);
-        if event.op == Op::Wake && event.aux != 0 {
-            let notify = event.aux as usize - 1;
-            event.aux = kept.binary_search(&notify).map_or(0, |position| position as u32 + 1);
+        if let Action::Wake { condition, by: Some(notify) } = event.action() {
+            let by = kept.binary_search(&notify.index()).ok().map(EventId::new);
+            event = event.doing(Action::Wake { condition, by });
         }
         events.push(event);
     }
@@ -106,14 +109,19 @@ fn simplifications(trace: &Trace) -> impl Iterator<Item = Trace> {
     let events = (0..trace.len()).flat_map(move |index| {
         let event = trace.events.get(index);
         let mut simpler = vec![Event { location: LocId::NONE, ..event }, Event { value: None, written: None, ..event }];
-        match event.op {
-            Op::Wake => simpler.push(Event { aux: 0, ..event }),
-            Op::Read | Op::Write | Op::Branch => simpler.push(Event { aux: 0, ..event }),
-            Op::AtomicRead => simpler.push(Event { op: Op::Read, aux: 0, ..event }),
-            Op::AtomicWrite => simpler.push(Event { op: Op::Write, aux: 0, ..event }),
-            Op::Rmw => simpler.push(Event { op: Op::AtomicRead, aux: 4, written: None, ..event }),
-            _ => {}
-        }
+        let action = match event.action() {
+            Action::Wake { condition, .. } => Some(Action::Wake { condition, by: None }),
+            Action::Read { variable, value, .. } => Some(Action::Read { variable, value, into: None }),
+            Action::Write { variable, value, .. } => Some(Action::Write { variable, value, of: None }),
+            Action::Branch { taken, text, .. } => Some(Action::Branch { condition: None, taken, text }),
+            Action::AtomicRead { variable, value, .. } => Some(Action::Read { variable, value, into: None }),
+            Action::AtomicWrite { variable, value, .. } => Some(Action::Write { variable, value, of: None }),
+            Action::Rmw { variable, read, .. } => {
+                Some(Action::AtomicRead { variable, order: MemoryOrder::SeqCst, value: read })
+            }
+            _ => None,
+        };
+        simpler.extend(action.map(|action| event.doing(action)));
         simpler.into_iter().map(move |event| replaced(index, event)).collect::<Vec<_>>()
     });
     let declarations = (0..trace.tables.declarations.initial.len()).map(|index| {
@@ -159,16 +167,14 @@ fn line(trace: &Trace, event: &Event) -> String {
     if !target.is_empty() {
         let _ = write!(text, " {target}");
     }
-    match event.op {
-        Op::WaitBegin | Op::WaitEnd => {
-            let _ = write!(text, " with {}", tables.lock_name(LockId(event.aux)));
+    let _ = match event.action() {
+        Action::WaitBegin { lock, .. } | Action::WaitEnd { lock, .. } => {
+            write!(text, " with {}", tables.lock_name(lock))
         }
-        Op::Wake if event.aux == 0 => text.push_str(" by nobody"),
-        Op::Wake => {
-            let _ = write!(text, " by event {}", event.aux - 1);
-        }
-        Op::MethodBegin => {
-            let objects = tables.reach_objects(ReachId(event.aux)).iter().map(|&object| match object {
+        Action::Wake { by: None, .. } => write!(text, " by nobody"),
+        Action::Wake { by: Some(notify), .. } => write!(text, " by event {}", notify.0),
+        Action::MethodBegin { reach, .. } => {
+            let objects = tables.reach_objects(reach).iter().map(|&object| match object {
                 Object::Variable(variable) => tables.variable_text(variable),
                 Object::Lock(lock) => tables.lock_name(lock).to_owned(),
                 Object::Thread(thread) => tables.thread_name(thread).to_owned(),
@@ -176,19 +182,15 @@ fn line(trace: &Trace, event: &Event) -> String {
                 Object::Semaphore(id) => tables.names(Space::Semaphore).get(id.index()).to_owned(),
                 Object::Barrier(id) => tables.names(Space::Barrier).get(id.index()).to_owned(),
             });
-            let _ = write!(text, " {{{}}}", objects.collect::<Vec<_>>().join(", "));
+            write!(text, " {{{}}}", objects.collect::<Vec<_>>().join(", "))
         }
-        Op::Read if event.aux != 0 => {
-            let _ = write!(text, " into {}", name(Space::Symbol, event.aux - 1));
+        Action::Read { into: Some(symbol), .. } => write!(text, " into {}", name(Space::Symbol, symbol.0)),
+        Action::Write { of: Some(id), .. } | Action::Branch { condition: Some(id), .. } => {
+            write!(text, " from {}", name(Space::Expression, id.0))
         }
-        Op::Write | Op::Branch if event.aux != 0 => {
-            let _ = write!(text, " from {}", name(Space::Expression, event.aux - 1));
-        }
-        Op::Let => {
-            let _ = write!(text, " = {}", name(Space::Expression, event.aux));
-        }
-        _ => {}
-    }
+        Action::Let { is, .. } => write!(text, " = {}", name(Space::Expression, is.0)),
+        _ => Ok(()),
+    };
     if let Some(value) = event.value {
         let _ = write!(text, " = {value}");
     }

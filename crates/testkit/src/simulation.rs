@@ -10,7 +10,7 @@ mod synchronisation;
 
 use crate::shape::Shape;
 use snag_model::events::Event;
-use snag_model::{BarrierId, LocId, LockId, Op, SemId, Space, ThreadId, Trace, VarId};
+use snag_model::{Action, BarrierId, CondId, LocId, LockId, MethodId, SemId, Space, ThreadId, Trace, VarId};
 use snag_synthesis::Rng;
 use std::collections::BTreeMap;
 
@@ -25,13 +25,13 @@ enum Life {
     /// Inside a wait that began with this event, on that lock, with that many holds given up.
     Waiting {
         began: usize,
-        condition: u32,
+        condition: CondId,
         lock: usize,
         holds: u32,
     },
     /// Woken up, about to take the lock again.
     Woken {
-        condition: u32,
+        condition: CondId,
         lock: usize,
         holds: u32,
     },
@@ -42,7 +42,7 @@ enum Life {
 struct Thread {
     life: Life,
     /// Open missing methods.
-    methods: Vec<u32>,
+    methods: Vec<MethodId>,
     /// The values of the symbols `a0`, `a1` and so on, where known.
     symbols: Vec<Option<i128>>,
     /// Barriers it is inside of, with the generation.
@@ -74,7 +74,7 @@ struct Barrier {
 
 struct Notify {
     event: usize,
-    condition: u32,
+    condition: CondId,
     all: bool,
     used: bool,
 }
@@ -251,7 +251,7 @@ impl<'a> Simulation<'a> {
             Life::Waiting { began, condition, lock, holds } => return self.wake(thread, began, condition, lock, holds),
             Life::Woken { condition, lock, holds } => return self.wait_end(thread, condition, lock, holds),
             Life::Fresh if self.shape.weights.boundaries > 0 && self.rng.chance(50) => {
-                return self.emit(thread, Op::Begin, 0, 0);
+                return self.emit(thread, Action::Begin);
             }
             Life::Fresh | Life::Running => {}
         }
@@ -298,11 +298,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    fn emit(&mut self, thread: usize, op: Op, target: u32, aux: u32) {
-        self.emit_value(thread, op, target, aux, None, None);
-    }
-
-    fn emit_value(&mut self, thread: usize, op: Op, target: u32, aux: u32, value: Option<i64>, written: Option<i64>) {
+    fn emit(&mut self, thread: usize, action: Action) {
         if matches!(self.threads[thread].life, Life::Fresh) {
             self.threads[thread].life = Life::Running;
         }
@@ -312,11 +308,11 @@ impl<'a> Simulation<'a> {
             let number = self.rng.between(1, self.shape.locations);
             self.trace.tables.location(&format!("p{number}"))
         };
-        self.trace.events.push(Event { thread: ThreadId::new(thread), op, target, aux, location, value, written });
+        self.trace.events.push(Event { location, ..Event::of(ThreadId::new(thread), action) });
     }
 }
 
-fn waits_on(life: Life) -> Option<u32> {
+fn waits_on(life: Life) -> Option<CondId> {
     match life {
         Life::Waiting { condition, .. } => Some(condition),
         _ => None,

@@ -9,7 +9,7 @@
 use crate::facts::{Facts, Unit};
 use crate::search::{Set, bit, needs, set};
 use snag_model::symbolic::{Binary, Node, Role, Symbolic};
-use snag_model::{DefinitionId, EventId, LockId, Op, SemId, TermId, Trace, VarId, Variable};
+use snag_model::{Action, DefinitionId, EventId, LockId, Mode, Op, TermId, Trace, Variable};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// All races at level `symbolic`; the earlier event in σ first. A trace with neither branches nor symbols has those of
@@ -153,18 +153,17 @@ impl<'t> Search<'t> {
         if this.op.on_other_side() && diverged.is_none() {
             return true;
         }
-        let done = |op: Op| {
-            let same = |&e: &usize| facts.events[e].op == op && facts.events[e].target == this.target;
-            (0..facts.len()).filter(|&e| state.done & bit(e) != 0).filter(same).count()
+        let done = |action: Action| {
+            (0..facts.len()).filter(|&e| state.done & bit(e) != 0 && facts.actions[e] == action).count()
         };
-        match this.op {
-            Op::Wake => state.missed & bit(event) == 0,
-            Op::SemWait => {
-                facts.trace.tables.semaphore_initial(SemId(this.target)) as usize + done(Op::SemPost)
-                    > done(Op::SemWait)
+        match facts.actions[event] {
+            Action::Wake { .. } => state.missed & bit(event) == 0,
+            Action::SemWait { semaphore } => {
+                let initial = facts.trace.tables.semaphore_initial(semaphore) as usize;
+                initial + done(Action::SemPost { semaphore }) > done(Action::SemWait { semaphore })
             }
-            Op::Join => state.diverged[this.target as usize].is_none(),
-            op if op.if_it_happens().is_access() => {
+            Action::Join { thread: child, .. } => state.diverged[child.index()].is_none(),
+            _ if this.op.if_it_happens().is_access() => {
                 let happened = |event: usize| state.done & bit(event) != 0;
                 facts.alloc[event].is_none_or(happened) && !facts.free[event].is_some_and(happened)
             }
@@ -183,9 +182,9 @@ impl<'t> Search<'t> {
     }
 
     /// Whether another thread holds a lock in a way that excludes this one.
-    fn is_taken(&self, state: &State, lock: LockId, thread: usize, to_write: bool) -> bool {
+    fn is_taken(&self, state: &State, lock: LockId, thread: usize, mode: Mode) -> bool {
         let others = state.holds[lock.index()].iter().enumerate().filter(|(other, _)| *other != thread);
-        others.into_iter().any(|(_, hold)| hold.0 > 0 || to_write && hold.1 > 0)
+        others.into_iter().any(|(_, hold)| hold.0 > 0 || mode == Mode::Exclusive && hold.1 > 0)
     }
 
     fn execute(&self, state: &State, event: usize, diverges: bool) -> Option<State> {
@@ -196,36 +195,26 @@ impl<'t> Search<'t> {
         if this.op.on_other_side() && state.diverged[thread].is_none() {
             return Some(after);
         }
-        let (lock, waited) = (this.target as usize, this.aux as usize);
-        match this.op {
-            Op::Acquire | Op::OtherAcquire => {
-                let plain = self.facts.trace.tables.lock_is_plain(LockId(this.target));
-                let again = this.op == Op::OtherAcquire && plain && state.holds[lock][thread].0 > 0;
-                if again || self.is_taken(state, LockId(this.target), thread, true) {
-                    return None;
-                }
-                after.holds[lock][thread].0 += 1;
+        let action = self.facts.actions[event].if_it_happens();
+        if let Some((lock, mode)) = action.acquired() {
+            let plain = self.facts.trace.tables.lock_is_plain(lock);
+            let again = this.op == Op::OtherAcquire && plain && state.holds[lock.index()][thread].0 > 0;
+            if again || self.is_taken(state, lock, thread, mode) {
+                return None;
             }
-            Op::ReadAcquire => {
-                if self.is_taken(state, LockId(this.target), thread, false) {
-                    return None;
-                }
-                after.holds[lock][thread].1 += 1;
+        }
+        match action {
+            Action::Acquire { lock, mode: Mode::Exclusive, .. } => after.holds[lock.index()][thread].0 += 1,
+            Action::Acquire { lock, mode: Mode::Shared, .. } => after.holds[lock.index()][thread].1 += 1,
+            Action::Release { lock, mode: Mode::Exclusive } => {
+                after.holds[lock.index()][thread].0 = state.holds[lock.index()][thread].0.checked_sub(1)?
             }
-            Op::Release | Op::OtherRelease => {
-                after.holds[lock][thread].0 = state.holds[lock][thread].0.checked_sub(1)?
+            Action::Release { lock, mode: Mode::Shared } => after.holds[lock.index()][thread].1 -= 1,
+            Action::WaitBegin { lock, .. } => {
+                after.given_up[thread] = std::mem::take(&mut after.holds[lock.index()][thread].0);
             }
-            Op::ReadRelease => after.holds[lock][thread].1 -= 1,
-            Op::WaitBegin => {
-                after.given_up[thread] = std::mem::take(&mut after.holds[waited][thread].0);
-            }
-            Op::WaitEnd => {
-                if self.is_taken(state, LockId(this.aux), thread, true) {
-                    return None;
-                }
-                after.holds[waited][thread].0 = state.given_up[thread];
-            }
-            Op::Notify | Op::NotifyAll => {
+            Action::WaitEnd { lock, .. } => after.holds[lock.index()][thread].0 = state.given_up[thread],
+            Action::Notify { .. } | Action::NotifyAll { .. } => {
                 for wake in (0..self.facts.len()).filter(|&wake| self.facts.notify[wake] == Some(event)) {
                     let wait = self.facts.wait[wake].expect("a wake-up follows a wait");
                     if state.done & bit(wait) == 0 {
@@ -233,8 +222,8 @@ impl<'t> Search<'t> {
                     }
                 }
             }
-            Op::MethodBegin if state.strayed[thread] => return None,
-            Op::Let | Op::OtherLet => {
+            Action::MethodBegin { .. } if state.strayed[thread] => return None,
+            Action::Let { .. } => {
                 let Role::Let(symbol) = self.symbolic.role(EventId::new(event)) else { unreachable!("a let defines") };
                 let term = self.symbolic.definition(symbol).term.expect("a let has a term");
                 after.symbols[symbol.index()] = match self.given(state, event, term)? {
@@ -243,12 +232,12 @@ impl<'t> Search<'t> {
                     (false, None) => Symbol::Unknown,
                 };
             }
-            Op::Branch | Op::OtherBranch => self.branch(&mut after, event, diverges)?,
-            op => {
-                if op.if_it_happens().reads() {
+            Action::Branch { .. } => self.branch(&mut after, event, diverges)?,
+            _ => {
+                if this.op.if_it_happens().reads() {
                     self.read(&mut after, event);
                 }
-                if op.if_it_happens().writes() {
+                if this.op.if_it_happens().writes() {
                     self.write(&mut after, event)?;
                 }
             }
@@ -307,7 +296,7 @@ impl<'t> Search<'t> {
     fn load(&self, state: &State, event: usize) -> Option<i64> {
         let values: Option<Vec<i64>> =
             self.facts.units[event].iter().map(|&unit| self.content(state, unit).value).collect();
-        match self.facts.trace.tables.variable(VarId(self.facts.events[event].target)) {
+        match self.facts.trace.tables.variable(self.facts.variable(event)?) {
             Variable::Named(_) => Some(values?[0]),
             Variable::Range { size, .. } if size <= 8 => {
                 let mut bytes = [0; 8];

@@ -3,7 +3,7 @@
 use super::Simulation;
 use snag_model::symbolic::Sort;
 use snag_model::tables::Object;
-use snag_model::{BarrierId, CondId, LockId, Op, SemId, Space, ThreadId, VarId, Variable};
+use snag_model::{Action, BarrierId, CondId, Else, ExprId, LockId, MemoryOrder, MethodId, Op, SemId, Space, SymbolId, TextId, ThreadId, VarId, Variable};
 
 impl Simulation<'_> {
     pub(super) fn method(&mut self, thread: usize) {
@@ -11,11 +11,11 @@ impl Simulation<'_> {
             && self.rng.chance(60)
         {
             self.threads[thread].methods.pop();
-            return self.emit(thread, Op::MethodEnd, method, 0);
+            return self.emit(thread, Action::MethodEnd { method });
         }
         if self.threads[thread].methods.len() < 2 {
             let name = format!("m{}", self.rng.between(1, 2));
-            let method = self.trace.tables.intern(Space::Method, &name);
+            let method = MethodId(self.trace.tables.intern(Space::Method, &name));
             let mut objects = Vec::new();
             for _ in 0..self.rng.below(3) {
                 let count = |space| self.trace.tables.names(space).len();
@@ -36,16 +36,16 @@ impl Simulation<'_> {
             });
             let reach = self.trace.tables.reach(objects);
             // What an object leads to is said beside what the program does, and is no reason for anything.
-            if let Some(variable) = described {
-                self.emit(thread, Op::Reach, variable.0, reach.0);
+            if let Some(object) = described {
+                self.emit(thread, Action::Reach { object, leads_to: reach });
             }
             self.threads[thread].methods.push(method);
-            self.emit(thread, Op::MethodBegin, method, reach.0);
+            self.emit(thread, Action::MethodBegin { method, reach });
         }
     }
 
     pub(super) fn branch(&mut self, thread: usize) {
-        self.emit(thread, Op::Branch, 0, 0);
+        self.emit(thread, Action::Branch { condition: None, taken: None, text: None });
     }
 
     /// An expression over what the thread has defined, of type `i64`, and its value where known.
@@ -69,13 +69,17 @@ impl Simulation<'_> {
         (format!("(i64 ({operator} (i64 a{symbol}) {number}))"), value)
     }
 
+    fn written_down(&mut self, expression: &str) -> ExprId {
+        ExprId(self.trace.tables.intern(Space::Expression, expression))
+    }
+
     /// Threads may use the same names: each has its own symbols.
-    pub(super) fn new_symbol(&mut self, thread: usize, sort: Sort, value: Option<i128>) -> u32 {
+    pub(super) fn new_symbol(&mut self, thread: usize, sort: Sort, value: Option<i128>) -> SymbolId {
         let symbols = &mut self.threads[thread].symbols;
         let of_type = if sort == Sort::DEFAULT { String::new() } else { format!(":{sort}") };
         let name = format!("a{}{of_type}", symbols.len());
         symbols.push(value);
-        self.trace.tables.intern(Space::Symbol, &name)
+        SymbolId(self.trace.tables.intern(Space::Symbol, &name))
     }
 
     /// A type for the values of a variable.
@@ -90,15 +94,15 @@ impl Simulation<'_> {
         let (expression, value) = self.expression(thread);
         match self.rng.below(4) {
             0 => {
-                let expression = self.trace.tables.intern(Space::Expression, &expression);
+                let is = self.written_down(&expression);
                 let symbol = self.new_symbol(thread, Sort::DEFAULT, value);
-                self.emit(thread, Op::Let, symbol, expression);
+                self.emit(thread, Action::Let { symbol, is });
             }
             1 => {
                 let Some(variable) = self.some_variable() else { return };
                 let Some(sort) = self.sort_of(variable) else { return };
                 let symbol = self.new_symbol(thread, sort, None);
-                self.access(thread, Op::Read, variable, 1 + symbol);
+                self.access(thread, Op::Read, variable, MemoryOrder::default(), Some(symbol));
                 let last = self.trace.events.len() - 1;
                 let read = self.trace.events.value(last).map(|memory| sort.from_memory(memory));
                 *self.threads[thread].symbols.last_mut().expect("just defined") = read;
@@ -106,16 +110,16 @@ impl Simulation<'_> {
             2 => {
                 let Some(variable) = self.some_variable() else { return };
                 let Some(sort) = self.sort_of(variable) else { return };
-                let expression = self.trace.tables.intern(Space::Expression, &format!("({sort} {expression})"));
+                let of = Some(self.written_down(&format!("({sort} {expression})")));
                 let written = value.and_then(|value| sort.to_memory(sort.convert(value)));
                 let written = written.filter(|_| self.rng.chance(self.shape.values));
                 self.store(variable, written);
-                self.emit_value(thread, Op::Write, variable.0, 1 + expression, written, None);
+                self.emit(thread, Action::Write { variable, value: written, of });
             }
             _ => {
-                let condition = self.trace.tables.intern(Space::Expression, &expression);
-                let outcome = value.map(|value| (value != 0) as i64).filter(|_| self.rng.chance(50));
-                self.emit_value(thread, Op::Branch, 0, 1 + condition, outcome, None);
+                let condition = Some(self.written_down(&expression));
+                let taken = value.map(|value| (value != 0) as i64).filter(|_| self.rng.chance(50));
+                self.emit(thread, Action::Branch { condition, taken, text: None });
                 self.other_side(thread);
             }
         }
@@ -126,31 +130,33 @@ impl Simulation<'_> {
         for _ in 0..self.rng.pick(&[0, 1, 3, 4, 5]) {
             match self.rng.below(8) {
                 0 | 6 | 7 if self.shape.locks > 0 => {
-                    let op = self.rng.pick(&[Op::OtherAcquire, Op::OtherRelease]);
-                    let lock = self.rng.below(self.locks.len()) as u32;
-                    self.emit(thread, op, lock, 0);
+                    let acquires = self.rng.pick(&[true, false]);
+                    let lock = LockId::new(self.rng.below(self.locks.len()));
+                    let action = if acquires { Else::Acquire { lock } } else { Else::Release { lock } };
+                    self.emit(thread, Action::Else(action));
                 }
                 1 => {
                     let (expression, _) = self.expression(thread);
-                    let expression = self.trace.tables.intern(Space::Expression, &expression);
-                    self.emit(thread, Op::OtherBranch, 0, 1 + expression);
+                    let condition = Some(self.written_down(&expression));
+                    self.emit(thread, Action::Else(Else::Branch { condition, text: None }));
                 }
                 2 => {
                     let (expression, _) = self.expression(thread);
-                    let expression = self.trace.tables.intern(Space::Expression, &expression);
-                    let symbol = self.trace.tables.intern(Space::Symbol, &format!("o{}", self.trace.events.len()));
-                    self.emit(thread, Op::OtherLet, symbol, expression);
+                    let is = self.written_down(&expression);
+                    let name = format!("o{}", self.trace.events.len());
+                    let symbol = SymbolId(self.trace.tables.intern(Space::Symbol, &name));
+                    self.emit(thread, Action::Else(Else::Let { symbol, is }));
                 }
                 3 => {
                     let Some(variable) = self.some_variable() else { continue };
-                    self.emit(thread, Op::OtherRead, variable.0, 0);
+                    self.emit(thread, Action::Else(Else::Read { variable, into: None }));
                 }
                 _ => {
                     let Some(variable) = self.some_variable() else { continue };
                     let Some(sort) = self.sort_of(variable) else { continue };
                     let (expression, _) = self.expression(thread);
-                    let expression = self.trace.tables.intern(Space::Expression, &format!("({sort} {expression})"));
-                    self.emit(thread, Op::OtherWrite, variable.0, 1 + expression);
+                    let of = Some(self.written_down(&format!("({sort} {expression})")));
+                    self.emit(thread, Action::Else(Else::Write { variable, of }));
                 }
             }
         }
@@ -158,7 +164,7 @@ impl Simulation<'_> {
 
     pub(super) fn mark(&mut self, thread: usize) {
         let word = self.rng.pick(&["begin", "endAtomic", "dummy(1)"]);
-        let text = self.trace.tables.intern(Space::Text, word);
-        self.emit(thread, Op::Mark, text, 0);
+        let text = TextId(self.trace.tables.intern(Space::Text, word));
+        self.emit(thread, Action::Mark { text });
     }
 }

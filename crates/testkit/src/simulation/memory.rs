@@ -1,7 +1,7 @@
 //! What threads do to memory: accesses, allocations.
 
 use super::{Heap, Place, Simulation};
-use snag_model::{MemoryOrder, Op, VarId, Variable};
+use snag_model::{Action, MemoryOrder, Op, SymbolId, VarId, Variable};
 
 impl Simulation<'_> {
     pub(super) fn places(&self, variable: VarId) -> Vec<Place> {
@@ -75,7 +75,7 @@ impl Simulation<'_> {
         if self.rng.chance(50) { self.rng.pick_any(&accessible[..few]) } else { self.rng.pick_any(&accessible) }
     }
 
-    pub(super) fn access(&mut self, thread: usize, op: Op, variable: VarId, aux: u32) {
+    pub(super) fn access(&mut self, thread: usize, op: Op, variable: VarId, order: MemoryOrder, into: Option<SymbolId>) {
         let with_value = self.rng.chance(self.shape.values);
         let mut read = None;
         if op.reads() {
@@ -92,17 +92,20 @@ impl Simulation<'_> {
             written = self.rng.chance(self.shape.values).then_some(value);
             self.store(variable, written);
         }
-        match op {
-            Op::Rmw => self.emit_value(thread, op, variable.0, aux, read, written),
-            _ if op.reads() => self.emit_value(thread, op, variable.0, aux, read, None),
-            _ => self.emit_value(thread, op, variable.0, aux, written, None),
-        }
+        let action = match op {
+            Op::Read => Action::Read { variable, value: read, into },
+            Op::Write => Action::Write { variable, value: written, of: None },
+            Op::AtomicRead => Action::AtomicRead { variable, order, value: read },
+            Op::AtomicWrite => Action::AtomicWrite { variable, order, value: written },
+            _ => Action::Rmw { variable, order, read, written },
+        };
+        self.emit(thread, action);
     }
 
     pub(super) fn plain(&mut self, thread: usize) {
         let Some(variable) = self.some_variable() else { return };
         let op = self.rng.pick(&[Op::Read, Op::Write]);
-        self.access(thread, op, variable, 0);
+        self.access(thread, op, variable, MemoryOrder::default(), None);
     }
 
     pub(super) fn atomic(&mut self, thread: usize) {
@@ -114,7 +117,7 @@ impl Simulation<'_> {
             _ => (Op::Rmw, &[Relaxed, Acquire, Release, AcqRel, SeqCst]),
         };
         let order = self.rng.pick(orders);
-        self.access(thread, op, variable, order as u32);
+        self.access(thread, op, variable, order, None);
     }
 
     pub(super) fn allocate_or_free(&mut self, thread: usize) {
@@ -124,14 +127,14 @@ impl Simulation<'_> {
         if self.heap.get(&places[0]) == Some(&Heap::Live(block)) {
             if self.rng.chance(60) {
                 self.heap.extend(places.into_iter().map(|place| (place, Heap::Freed)));
-                self.emit(thread, Op::Free, block.0, 0);
+                self.emit(thread, Action::Free { variable: block });
             }
         } else if !places.iter().any(live) {
             for place in places {
                 self.heap.insert(place, Heap::Live(block));
                 self.memory.remove(&place);
             }
-            self.emit(thread, Op::Alloc, block.0, 0);
+            self.emit(thread, Action::Alloc { variable: block });
         }
     }
 }

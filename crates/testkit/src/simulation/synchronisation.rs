@@ -1,7 +1,7 @@
 //! What threads do to each other: locks, conditions, forks and joins, semaphores, barriers.
 
 use super::{Barrier, Life, Lock, Notify, Simulation, waits_on};
-use snag_model::Op;
+use snag_model::{Action, BarrierId, CondId, EventId, LockId, Mode, SemId, ThreadId};
 
 impl Simulation<'_> {
     pub(super) fn lock(&mut self, thread: usize) {
@@ -18,7 +18,7 @@ impl Simulation<'_> {
         let locks: Vec<usize> = (0..self.locks.len()).filter(possible).collect();
         if let Some(lock) = self.rng.pick_any(&locks) {
             self.locks[lock].holds.entry(thread).or_default().0 += 1;
-            self.emit(thread, Op::Acquire, lock as u32, 0);
+            self.emit(thread, acquire(lock, Mode::Exclusive));
         }
     }
 
@@ -27,14 +27,14 @@ impl Simulation<'_> {
         let held: Vec<usize> = (0..self.locks.len()).filter(|&l| self.locks[l].of(thread) != (0, 0)).collect();
         let lock = self.rng.pick(&held);
         let (exclusive, shared) = self.locks[lock].holds.entry(thread).or_default();
-        let op = if *exclusive > 0 && (*shared == 0 || self.rng.chance(50)) {
+        let mode = if *exclusive > 0 && (*shared == 0 || self.rng.chance(50)) {
             *exclusive -= 1;
-            Op::Release
+            Mode::Exclusive
         } else {
             *shared -= 1;
-            Op::ReadRelease
+            Mode::Shared
         };
-        self.emit(thread, op, lock as u32, 0);
+        self.emit(thread, Action::Release { lock: LockId::new(lock), mode });
     }
 
     pub(super) fn read_lock(&mut self, thread: usize) {
@@ -46,14 +46,14 @@ impl Simulation<'_> {
         let again = self.locks[lock].of(thread) != (0, 0);
         if (!again || self.shape.reentrant) && self.locks[lock].free_for(thread, false) {
             self.locks[lock].holds.entry(thread).or_default().1 += 1;
-            self.emit(thread, Op::ReadAcquire, lock as u32, 0);
+            self.emit(thread, acquire(lock, Mode::Shared));
         }
     }
 
     pub(super) fn condition(&mut self, thread: usize) {
-        let condition = self.rng.below(self.conditions) as u32;
+        let condition = CondId::new(self.rng.below(self.conditions));
         let held: Vec<usize> = (0..self.locks.len()).filter(|&l| self.locks[l].of(thread).0 > 0).collect();
-        let waiting: Vec<u32> = self.threads.iter().filter_map(|t| waits_on(t.life)).collect();
+        let waiting: Vec<CondId> = self.threads.iter().filter_map(|t| waits_on(t.life)).collect();
         if let Some(condition) = self.rng.pick_any(&waiting)
             && self.rng.chance(75)
         {
@@ -68,50 +68,51 @@ impl Simulation<'_> {
         }
     }
 
-    pub(super) fn wait_begin(&mut self, thread: usize, condition: u32, lock: usize) {
+    pub(super) fn wait_begin(&mut self, thread: usize, condition: CondId, lock: usize) {
         let hold = self.locks[lock].holds.entry(thread).or_default();
         let holds = std::mem::take(&mut hold.0);
         self.threads[thread].life = Life::Waiting { began: self.trace.len(), condition, lock, holds };
-        self.emit(thread, Op::WaitBegin, condition, lock as u32);
+        self.emit(thread, Action::WaitBegin { condition, lock: LockId::new(lock) });
     }
 
-    pub(super) fn lock_and_wait(&mut self, thread: usize, condition: u32) {
+    pub(super) fn lock_and_wait(&mut self, thread: usize, condition: CondId) {
         let lock = self.rng.below(self.locks.len());
         if self.locks[lock].of(thread) == (0, 0) && self.locks[lock].free_for(thread, true) {
             self.locks[lock].holds.entry(thread).or_default().0 += 1;
-            self.emit(thread, Op::Acquire, lock as u32, 0);
+            self.emit(thread, acquire(lock, Mode::Exclusive));
             if self.trace.len() < self.shape.events && self.rng.chance(60) {
                 self.wait_begin(thread, condition, lock);
             }
         }
     }
 
-    pub(super) fn notify(&mut self, thread: usize, condition: u32) {
+    pub(super) fn notify(&mut self, thread: usize, condition: CondId) {
         let all = self.rng.chance(40);
         self.notifies.push(Notify { event: self.trace.len(), condition, all, used: false });
-        self.emit(thread, if all { Op::NotifyAll } else { Op::Notify }, condition, 0);
+        let action = if all { Action::NotifyAll { condition } } else { Action::Notify { condition } };
+        self.emit(thread, action);
     }
 
-    pub(super) fn wake(&mut self, thread: usize, began: usize, condition: u32, lock: usize, holds: u32) {
+    pub(super) fn wake(&mut self, thread: usize, began: usize, condition: CondId, lock: usize, holds: u32) {
         let usable = |n: &Notify| n.condition == condition && n.event > began && (n.all || !n.used);
         let named: Vec<usize> = (0..self.notifies.len()).filter(|&n| usable(&self.notifies[n])).collect();
-        let aux = match self.rng.pick_any(&named) {
+        let by = match self.rng.pick_any(&named) {
             Some(notify) if self.rng.chance(85) => {
                 self.notifies[notify].used = true;
-                self.notifies[notify].event as u32 + 1
+                Some(EventId::new(self.notifies[notify].event))
             }
-            _ if self.rng.chance(15) => 0,
+            _ if self.rng.chance(15) => None,
             _ => return,
         };
         self.threads[thread].life = Life::Woken { condition, lock, holds };
-        self.emit(thread, Op::Wake, condition, aux);
+        self.emit(thread, Action::Wake { condition, by });
     }
 
-    pub(super) fn wait_end(&mut self, thread: usize, condition: u32, lock: usize, holds: u32) {
+    pub(super) fn wait_end(&mut self, thread: usize, condition: CondId, lock: usize, holds: u32) {
         if self.locks[lock].free_for(thread, true) {
             self.locks[lock].holds.entry(thread).or_default().0 = holds;
             self.threads[thread].life = Life::Running;
-            self.emit(thread, Op::WaitEnd, condition, lock as u32);
+            self.emit(thread, Action::WaitEnd { condition, lock: LockId::new(lock) });
         }
     }
 
@@ -122,7 +123,7 @@ impl Simulation<'_> {
             && self.rng.chance(if self.shape.brief { 55 } else { 80 })
         {
             self.threads[child].life = Life::Fresh;
-            return self.emit(thread, Op::Fork, child as u32, 0);
+            return self.emit(thread, Action::Fork { thread: ThreadId::new(child), spelling: None });
         }
         let running = |&t: &usize| self.threads[t].life == Life::Running;
         let brief: Vec<usize> = others.iter().copied().filter(|t| self.shape.brief && running(t)).collect();
@@ -136,7 +137,7 @@ impl Simulation<'_> {
         };
         if self.rng.chance(chance) && self.may_die(other) {
             self.threads[other].life = Life::Over;
-            self.emit(thread, Op::Join, other as u32, 0);
+            self.emit(thread, Action::Join { thread: ThreadId::new(other), spelling: None });
         }
     }
 
@@ -148,7 +149,7 @@ impl Simulation<'_> {
 
     pub(super) fn end(&mut self, thread: usize) {
         if self.rng.chance(50) && self.may_die(thread) {
-            self.emit(thread, Op::End, 0, 0);
+            self.emit(thread, Action::End);
             self.threads[thread].life = Life::Over;
         }
     }
@@ -157,10 +158,10 @@ impl Simulation<'_> {
         let semaphore = self.rng.below(self.semaphores.len());
         if self.semaphores[semaphore] > 0 && self.rng.chance(65) {
             self.semaphores[semaphore] -= 1;
-            self.emit(thread, Op::SemWait, semaphore as u32, 0);
+            self.emit(thread, Action::SemWait { semaphore: SemId::new(semaphore) });
         } else {
             self.semaphores[semaphore] += 1;
-            self.emit(thread, Op::SemPost, semaphore as u32, 0);
+            self.emit(thread, Action::SemPost { semaphore: SemId::new(semaphore) });
         }
     }
 
@@ -181,7 +182,7 @@ impl Simulation<'_> {
                 }
             }
             self.threads[thread].barriers.remove(&barrier);
-            return self.emit(thread, Op::BarrierLeave, barrier as u32, 0);
+            return self.emit(thread, Action::BarrierLeave { barrier: BarrierId::new(barrier) });
         }
         let barrier = self.rng.below(self.barriers.len());
         let Barrier { parties, filling, entered } = &mut self.barriers[barrier];
@@ -191,6 +192,10 @@ impl Simulation<'_> {
         }
         *entered += 1;
         self.threads[thread].barriers.insert(barrier, *filling);
-        self.emit(thread, Op::BarrierEnter, barrier as u32, 0);
+        self.emit(thread, Action::BarrierEnter { barrier: BarrierId::new(barrier) });
     }
+}
+
+fn acquire(lock: usize, mode: Mode) -> Action {
+    Action::Acquire { lock: LockId::new(lock), mode, gives_up: false }
 }
