@@ -8,6 +8,7 @@
 use crate::events::Event;
 use crate::ids::*;
 use crate::op::{MemoryOrder, Op};
+use crate::tables::Object;
 
 /// An operation and its operands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -199,6 +200,28 @@ impl Action {
             Else::Acquire { lock } => Action::Acquire { lock, mode: Mode::Exclusive, gives_up: false },
             Else::Release { lock } => Action::Release { lock, mode: Mode::Exclusive },
         }
+    }
+
+    /// What it touches (rule 3 of the model), but for the thread that does it.
+    pub fn objects(self) -> impl Iterator<Item = Object> {
+        let both = match self {
+            Action::Acquire { lock, .. } | Action::Release { lock, .. } => [Some(Object::Lock(lock)), None],
+            Action::WaitBegin { condition, lock } | Action::WaitEnd { condition, lock } => {
+                [Some(Object::Lock(lock)), Some(Object::Condition(condition))]
+            }
+            Action::Wake { condition, .. } | Action::Notify { condition } | Action::NotifyAll { condition } => {
+                [Some(Object::Condition(condition)), None]
+            }
+            Action::SemPost { semaphore } | Action::SemWait { semaphore } => [Some(Object::Semaphore(semaphore)), None],
+            Action::BarrierEnter { barrier } | Action::BarrierLeave { barrier } => {
+                [Some(Object::Barrier(barrier)), None]
+            }
+            Action::Fork { thread, .. } | Action::Join { thread, .. } => [Some(Object::Thread(thread)), None],
+            // Neither is anything that the program did.
+            Action::Reach { .. } | Action::Else(_) => [None, None],
+            _ => [self.variable().map(Object::Variable), None],
+        };
+        both.into_iter().flatten()
     }
 
     /// The lock that a thread has after it and had not before, or held once less, and how.

@@ -12,7 +12,7 @@
 use crate::values::Values;
 use crate::words;
 use snag_model::Schedule;
-use snag_model::{EventId, LockId, Op, Ops, Tables, ThreadId, Trace, VarId, Variable};
+use snag_model::{Action, EventId, LockId, Op, Ops, SemId, Tables, ThreadId, Trace, VarId, Variable};
 
 /// One row of a witness as it is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -164,7 +164,7 @@ enum Want {
     /// The last event of a thread.
     Last(ThreadId),
     /// The post that this thread's wait takes.
-    Post(ThreadId, u32),
+    Post(ThreadId, SemId),
     /// An event.
     Exactly(EventId),
 }
@@ -189,10 +189,11 @@ impl<'a> Walk<'a> {
         let mut walk = Walk { trace, threads: Vec::new(), wants: Vec::new() };
         for &event in &goal.events {
             let (event, thread) = (trace.event(event), trace.thread_of(event));
+            let variable = event.action().variable().filter(|_| event.op.touches_memory());
             walk.threads.push((thread, TAIL, SYNCHRONISATIONS));
             walk.wants.push(Want::Fork(thread));
-            if event.op.touches_memory() {
-                walk.want(Want::LastWrite(VarId(event.target)));
+            if let Some(variable) = variable {
+                walk.want(Want::LastWrite(variable));
             }
         }
         for &(thread, lock) in &goal.held {
@@ -247,15 +248,15 @@ impl<'a> Walk<'a> {
 
     /// What a kept event takes over from another thread is wanted too.
     fn sources(&mut self, id: EventId) {
-        let event = self.trace.event(id);
-        let thread = event.thread;
-        match event.op {
-            Op::Acquire | Op::ReadAcquire => self.want(Want::Release(thread, LockId(event.target))),
-            Op::WaitEnd => self.want(Want::Release(thread, LockId(event.aux))),
-            Op::Wake if event.aux > 0 => self.want(Want::Exactly(EventId(event.aux - 1))),
-            Op::SemWait => self.want(Want::Post(thread, event.target)),
-            Op::Join => self.want(Want::Last(ThreadId(event.target))),
-            op if op.reads() => self.want(Want::Seen(thread, VarId(event.target))),
+        let thread = self.trace.thread_of(id);
+        match self.trace.action(id) {
+            Action::Acquire { lock, .. } | Action::WaitEnd { lock, .. } => self.want(Want::Release(thread, lock)),
+            Action::Wake { by: Some(notify), .. } => self.want(Want::Exactly(notify)),
+            Action::SemWait { semaphore } => self.want(Want::Post(thread, semaphore)),
+            Action::Join { thread: child, .. } => self.want(Want::Last(child)),
+            Action::Read { variable, .. } | Action::AtomicRead { variable, .. } | Action::Rmw { variable, .. } => {
+                self.want(Want::Seen(thread, variable))
+            }
             _ => {}
         }
     }
@@ -275,9 +276,10 @@ impl Want {
     }
 
     fn answer(self, trace: &Trace, id: EventId) -> Answer {
-        let events = &trace.events;
-        let (op, thread, target) =
-            (events.ops()[id.index()], events.threads()[id.index()], events.targets()[id.index()]);
+        let (op, thread, action) = (trace.events.ops()[id.index()], trace.thread_of(id), trace.action(id));
+        let writes = |wanted: VarId| {
+            op.writes() && action.variable().is_some_and(|variable| overlap(&trace.tables, variable, wanted))
+        };
         // Looked for up to the next of its kind; one of the thread's own hands nothing over.
         let from_another = |found: bool, by: ThreadId| match found {
             false => Answer::Earlier,
@@ -286,15 +288,13 @@ impl Want {
         };
         let here = |found: bool| if found { Answer::Here } else { Answer::Earlier };
         match self {
-            Want::Fork(forked) => here(op == Op::Fork && target == forked.0),
+            Want::Fork(wanted) => here(matches!(action, Action::Fork { thread: child, .. } if child == wanted)),
             Want::Held(holder, lock) => here(thread == holder && takes(trace, id) == Some(lock)),
             Want::Release(taker, lock) => from_another(gives_up(trace, id) == Some(lock), taker),
-            Want::Seen(reader, variable) => {
-                from_another(op.writes() && overlap(&trace.tables, VarId(target), variable), reader)
-            }
-            Want::LastWrite(variable) => here(op.writes() && overlap(&trace.tables, VarId(target), variable)),
+            Want::Seen(reader, variable) => from_another(writes(variable), reader),
+            Want::LastWrite(variable) => here(writes(variable)),
             Want::Last(joined) => here(thread == joined),
-            Want::Post(waiter, semaphore) => from_another(op == Op::SemPost && target == semaphore, waiter),
+            Want::Post(waiter, semaphore) => from_another(action == Action::SemPost { semaphore }, waiter),
             Want::Exactly(event) => here(event == id),
         }
     }
@@ -302,20 +302,12 @@ impl Want {
 
 /// The lock an event takes.
 pub(crate) fn takes(trace: &Trace, id: EventId) -> Option<LockId> {
-    match trace.events.ops()[id.index()] {
-        Op::Acquire | Op::ReadAcquire => Some(LockId(trace.events.targets()[id.index()])),
-        Op::WaitEnd => Some(LockId(trace.events.aux(id.index()))),
-        _ => None,
-    }
+    trace.action(id).acquired().map(|(lock, _)| lock)
 }
 
 /// The lock an event gives up.
 pub(crate) fn gives_up(trace: &Trace, id: EventId) -> Option<LockId> {
-    match trace.events.ops()[id.index()] {
-        Op::Release | Op::ReadRelease => Some(LockId(trace.events.targets()[id.index()])),
-        Op::WaitBegin => Some(LockId(trace.events.aux(id.index()))),
-        _ => None,
-    }
+    trace.action(id).released().map(|(lock, _)| lock)
 }
 
 fn synchronises(op: Op) -> bool {

@@ -6,7 +6,7 @@ use crate::number::{counted, grouped, seconds};
 use crate::text::Style;
 use crate::words;
 use snag_model::Level;
-use snag_model::{LocId, LockId, Tables, VarId};
+use snag_model::{LocId, LockId, Tables};
 use snag_pipeline::online::{Access, Race, Unproved};
 use snag_pipeline::{Analysis, EngineReport, online};
 use std::io::{self, Write};
@@ -54,7 +54,7 @@ impl<W: Write> Text<W> {
 
     fn pair(&mut self, headline: &str, first: &Access, second: &Access, tables: &Tables) -> io::Result<()> {
         let Text { out, style, .. } = self;
-        let variable = |access: &Access| tables.variable_text(VarId(access.event.target));
+        let variable = |access: &Access| variable_text(access, tables);
         let (a, b) = (variable(first), variable(second));
         let memory = if a == b { a } else { format!("{a} and {b}") };
         writeln!(out, "{}", style.bold(format_args!("{headline} on {}", words::clean(&memory))))?;
@@ -146,7 +146,7 @@ impl<W: Write> Json<W> {
         json.integer_at("event", access.number.0.into())?;
         json.string_at("thread", tables.thread_name(access.event.thread))?;
         json.string_at("op", access.event.op.word())?;
-        json.string_at("variable", &tables.variable_text(VarId(access.event.target)))?;
+        json.string_at("variable", &variable_text(access, tables))?;
         json.string_at("location", &bare_location(access, tables))?;
         json.array_at("stack")?;
         json.end()?;
@@ -247,4 +247,8 @@ fn location(access: &Access, tables: &Tables) -> String {
         LocId::NONE => format!("event {}", access.number.0),
         location => tables.location_name(location).to_owned(),
     }
+}
+/// The name of what an access accesses.
+fn variable_text(access: &Access, tables: &Tables) -> String {
+    access.event.action().variable().map_or_else(String::new, |variable| tables.variable_text(variable))
 }

@@ -13,7 +13,7 @@ use crate::digest::overlap;
 use crate::number::grouped;
 use crate::words;
 use snag_model::Schedule;
-use snag_model::{EventId, LockId, Op, ThreadId, Trace, VarId};
+use snag_model::{Action, BarrierId, EventId, LockId, Mode, Op, SemId, ThreadId, Trace, VarId};
 use snag_pipeline::Race;
 use std::collections::HashMap;
 
@@ -172,11 +172,23 @@ fn chain(trace: &Trace, first: EventId, second: EventId) -> Option<Vec<Link>> {
     Some(links)
 }
 
+/// What one thread gives up and another one takes over.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Thing {
+    /// A lock that was held like this.
+    Lock(LockId, Mode),
+    Notify(EventId),
+    Semaphore(SemId),
+    Barrier(BarrierId),
+    /// All before a fork, for the thread that it starts.
+    Start(ThreadId),
+}
+
 /// What is behind the first access so far.
 struct Behind<'a> {
     trace: &'a Trace,
-    /// The last event behind it that gave up each thing: a kind of thing and its number.
-    given: HashMap<(Op, u32), EventId>,
+    /// The last event behind it that gave up each thing.
+    given: HashMap<Thing, EventId>,
     /// The last releasing write behind it of each atomic that still holds it.
     atomics: Vec<(VarId, EventId)>,
     /// Threads behind it: the link by which they are, and their last event.
@@ -202,46 +214,49 @@ impl Behind<'_> {
 
     /// The event behind the first access that this one takes something over from.
     fn taken_from(&self, id: EventId) -> Option<EventId> {
-        let event = self.trace.event(id);
-        let given = |kind: Op, number: u32| self.given.get(&(kind, number)).copied();
-        let by_fork = given(Op::Fork, event.thread.0);
-        by_fork.or_else(|| match event.op {
-            Op::Acquire => given(Op::Release, event.target).max(given(Op::ReadRelease, event.target)),
-            Op::ReadAcquire => given(Op::Release, event.target),
-            Op::WaitEnd => given(Op::Release, event.aux).max(given(Op::ReadRelease, event.aux)),
-            Op::Wake if event.aux > 0 => given(Op::Notify, event.aux - 1),
-            Op::SemWait => given(Op::SemPost, event.target),
-            Op::BarrierLeave | Op::BarrierEnter => given(Op::BarrierEnter, event.target),
-            Op::Join => self.threads.get(&ThreadId(event.target)).map(|state| state.1),
-            Op::AtomicRead | Op::Rmw if event.memory_order().acquires() => {
+        let thread = self.trace.thread_of(id);
+        let given = |thing: Thing| self.given.get(&thing).copied();
+        given(Thing::Start(thread)).or_else(|| match self.trace.action(id) {
+            Action::Wake { by: Some(notify), .. } => given(Thing::Notify(notify)),
+            Action::SemWait { semaphore } => given(Thing::Semaphore(semaphore)),
+            Action::BarrierLeave { barrier } | Action::BarrierEnter { barrier } => given(Thing::Barrier(barrier)),
+            Action::Join { thread: child, .. } => self.threads.get(&child).map(|state| state.1),
+            Action::AtomicRead { variable, order, .. } | Action::Rmw { variable, order, .. } if order.acquires() => {
                 let tables = &self.trace.tables;
-                self.atomics.iter().find(|(var, _)| overlap(tables, *var, VarId(event.target))).map(|(_, event)| *event)
+                self.atomics.iter().find(|(var, _)| overlap(tables, *var, variable)).map(|(_, event)| *event)
             }
-            _ => None,
+            action => match action.acquired()? {
+                (lock, Mode::Shared) => given(Thing::Lock(lock, Mode::Exclusive)),
+                (lock, Mode::Exclusive) => {
+                    given(Thing::Lock(lock, Mode::Exclusive)).max(given(Thing::Lock(lock, Mode::Shared)))
+                }
+            },
         })
     }
 
     /// A thread behind the first access gives something up.
     fn give(&mut self, id: EventId) {
-        let event = self.trace.event(id);
-        let key = match event.op {
-            Op::Release | Op::ReadRelease | Op::SemPost | Op::BarrierEnter | Op::Fork => (event.op, event.target),
-            Op::WaitBegin => (Op::Release, event.aux),
-            Op::Notify | Op::NotifyAll => (Op::Notify, id.0),
-            Op::AtomicWrite | Op::Rmw if event.memory_order().releases() => {
-                self.atomics.retain(|(var, _)| var.0 != event.target);
-                return self.atomics.push((VarId(event.target), id));
+        let thing = match self.trace.action(id) {
+            Action::SemPost { semaphore } => Thing::Semaphore(semaphore),
+            Action::BarrierEnter { barrier } => Thing::Barrier(barrier),
+            Action::Fork { thread, .. } => Thing::Start(thread),
+            Action::Notify { .. } | Action::NotifyAll { .. } => Thing::Notify(id),
+            Action::AtomicWrite { variable, order, .. } | Action::Rmw { variable, order, .. } if order.releases() => {
+                self.atomics.retain(|(var, _)| *var != variable);
+                return self.atomics.push((variable, id));
             }
-            _ => return self.overwrite(id),
+            action => match action.released() {
+                Some((lock, mode)) => Thing::Lock(lock, mode),
+                None => return self.overwrite(id),
+            },
         };
-        self.given.insert(key, id);
+        self.given.insert(thing, id);
     }
 
     /// An atomic write hides what was released there before; an update passes it on.
     fn overwrite(&mut self, id: EventId) {
-        if self.trace.events.ops()[id.index()] == Op::AtomicWrite {
-            let target = self.trace.events.targets()[id.index()];
-            self.atomics.retain(|(var, _)| var.0 != target);
+        if let Action::AtomicWrite { variable, .. } = self.trace.action(id) {
+            self.atomics.retain(|(var, _)| *var != variable);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Words for events: what the reports have in common.
 
-use snag_model::{EventId, LockId, MemoryOrder, Op, Space, Trace};
+use snag_model::{Action, EventId, LockId, MemoryOrder, Op, Space, Trace};
 use std::borrow::Cow;
 
 /// Where an event stands in the program; its number where the trace does not say.
@@ -37,15 +37,13 @@ pub fn operation_with(trace: &Trace, id: EventId, values: (Option<i64>, Option<i
         text.push(' ');
         text.push_str(&clean(&target));
     }
-    match event.op {
-        Op::WaitBegin | Op::WaitEnd => {
-            let lock = trace.tables.lock_name(LockId(event.aux));
-            text.push_str(&format!(" with {}", clean(lock)));
+    match event.action() {
+        Action::WaitBegin { lock, .. } | Action::WaitEnd { lock, .. } => {
+            text.push_str(&format!(" with {}", clean(trace.tables.lock_name(lock))));
         }
-        Op::Wake if event.aux > 0 => text.push_str(&format!(" by event {}", event.aux - 1)),
-        Op::Branch if event.target > 0 => {
-            let words = trace.tables.names(Space::Text).get(event.target as usize - 1);
-            text.push_str(&format!(" {}", clean(words)));
+        Action::Wake { by: Some(notify), .. } => text.push_str(&format!(" by event {}", notify.0)),
+        Action::Branch { text: Some(words), .. } => {
+            text.push_str(&format!(" {}", clean(trace.tables.names(Space::Text).get(words.index()))));
         }
         _ => {}
     }

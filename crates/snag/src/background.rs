@@ -1,6 +1,7 @@
 //! What a recording knows beside its events, for reports.
 
-use snag_model::{Cells, EventId, Namer, Op, ThreadId, Trace, VarId, Variable};
+use snag_model::events::Event;
+use snag_model::{Action, Cells, EventId, Namer, Op, ThreadId, Trace, Variable};
 use snag_recorder::recorded::Part;
 use snag_recorder::{Recorded, Sources};
 use snag_report::{Background, Frame};
@@ -66,7 +67,7 @@ impl Background for Recording {
     }
 
     fn memory(&self, trace: &Trace, event: EventId) -> Option<String> {
-        let id = VarId(trace.events.targets()[event.index()]);
+        let id = trace.action(event).variable()?;
         let Variable::Range { address, size } = trace.tables.variable(id) else { return None };
         let text = trace.tables.variable_text(id);
         if let Some((name, _)) = self.recorded.data(address) {
@@ -74,11 +75,8 @@ impl Background for Recording {
             return Some(format!("{name} is a variable of {whole} bytes at {:#x}", self.recorded.data_start(address)?));
         }
         let block = self.cells.get_or_init(|| Cells::of(trace)).block_of_event(event.index())?;
-        let Variable::Range { address: start, size: whole } =
-            trace.tables.variable(VarId(trace.events.targets()[block.index()]))
-        else {
-            return None;
-        };
+        let whole = trace.tables.variable(trace.action(block).variable()?);
+        let Variable::Range { address: start, size: whole } = whole else { return None };
         let place = match self.place(trace, block) {
             place if place.is_empty() => String::new(),
             place => format!(" at {place}"),
@@ -91,9 +89,8 @@ impl Background for Recording {
     }
 
     fn thread(&self, trace: &Trace, thread: ThreadId) -> Option<(String, Vec<Frame>)> {
-        let ops = trace.events.ops();
-        let targets = trace.events.targets();
-        let fork = (0..trace.len()).find(|&i| ops[i] == Op::Fork && targets[i] == thread.0).map(EventId::new)?;
+        let starts = |event: &Event| matches!(event.action(), Action::Fork { thread: child, .. } if child == thread);
+        let (fork, _) = trace.events_of(&[Op::Fork]).find(|(_, event)| starts(event))?;
         let name = self.recorded.thread_name(thread).map_or(String::new(), |name| format!(" ('{name}')"));
         let created = format!(
             "{}{name} was created by {}",

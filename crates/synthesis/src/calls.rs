@@ -4,7 +4,7 @@
 //! `return m`. Where it has none, its events can be given to methods one by one (by file, by function, by thread); then
 //! what a thread does in one of them without interruption is a call.
 
-use snag_model::Trace;
+use snag_model::{Action, Trace};
 use snag_model::op::Op;
 use snag_model::tables::Space;
 
@@ -54,10 +54,12 @@ impl Calls {
         let mut calls = Calls { all: Vec::new(), of_event: vec![NO_CALL; trace.len()] };
         let mut open: Vec<Vec<u32>> = vec![Vec::new(); trace.tables.thread_count()];
         let texts = trace.tables.names(Space::Text);
-        let columns = trace.events.ops().iter().zip(trace.events.threads()).zip(trace.events.targets());
-        for (index, ((&op, thread), &target)) in columns.enumerate() {
-            let stack = &mut open[thread.index()];
-            let said = if op == Op::Mark { read_mark(texts.get(target as usize)) } else { None };
+        for (index, event) in trace.events.iter().enumerate() {
+            let stack = &mut open[event.thread.index()];
+            let said = match event.action() {
+                Action::Mark { text } => read_mark(texts.get(text.index())),
+                _ => None,
+            };
             if let Some(Said::Begin(method)) = said {
                 let parent = stack.last().copied().unwrap_or(NO_CALL);
                 stack.push(calls.all.len() as u32);

@@ -10,7 +10,7 @@
 //! what is found in the incomplete trace can be found again in the complete one.
 
 use crate::calls::{Calls, NO_CALL};
-use snag_model::Trace;
+use snag_model::{Action, Trace};
 use snag_model::events::Event;
 use snag_model::ids::*;
 use snag_model::op::Op;
@@ -43,7 +43,7 @@ pub fn punch(trace: &Trace, calls: &Calls, is_chosen: impl Fn(&str) -> bool) -> 
     let fates = fates(trace, calls, &chosen);
     let mut made = Trace { tables: trace.tables.clone(), ..Trace::default() };
     let mut original: Vec<Option<EventId>> = Vec::new();
-    let mut number = vec![None; trace.len()];
+    let mut number: Vec<Option<EventId>> = vec![None; trace.len()];
     // The begin of each call that stands in the trace, and what was removed of it.
     let mut begins: HashMap<u32, (usize, BTreeSet<Object>)> = HashMap::new();
     // A call stands in the trace unless it was called by a chosen one.
@@ -66,25 +66,24 @@ pub fn punch(trace: &Trace, calls: &Calls, is_chosen: impl Fn(&str) -> bool) -> 
         let begins_here = call != NO_CALL && calls.all[call as usize].begin == index;
         let ends_here = call != NO_CALL && calls.all[call as usize].end == Some(index);
         if begins_here && stands(call) {
-            let begin = method(&event, Op::MethodBegin);
+            let begin = begin_at(&event);
             begins.insert(call, (push(begin, None), BTreeSet::new()));
         }
         let is_mark = (begins_here || ends_here) && !calls.all[call as usize].is_run;
         match fates[index] {
             Fate::Kept if matches!(event.op, Op::Let) || event.op.on_other_side() => removed += 1,
             Fate::Kept => {
-                let aux = match event.op {
-                    // Without symbols and conditions.
-                    Op::Read | Op::Write | Op::Branch => 0,
-                    Op::Wake => {
-                        let notify = event.aux.checked_sub(1).and_then(|notify| number[notify as usize]);
-                        notify.map_or(0, |notify: u32| notify + 1)
+                let action = match event.action() {
+                    // Without symbols and conditions; and without a condition a branch does not say which way it went.
+                    Action::Read { variable, value, .. } => Action::Read { variable, value, into: None },
+                    Action::Write { variable, value, .. } => Action::Write { variable, value, of: None },
+                    Action::Branch { text, .. } => Action::Branch { condition: None, taken: None, text },
+                    Action::Wake { condition, by } => {
+                        Action::Wake { condition, by: by.and_then(|notify| number[notify.index()]) }
                     }
-                    _ => event.aux,
+                    action => action,
                 };
-                // Nor does a branch without a condition say which way it went.
-                let value = event.value.filter(|_| event.op != Op::Branch);
-                number[index] = Some(push(Event { aux, value, ..event }, Some(EventId::new(index))) as u32);
+                number[index] = Some(EventId::new(push(event.doing(action), Some(EventId::new(index)))));
             }
             Fate::Removed => {
                 removed += 1;
@@ -98,14 +97,14 @@ pub fn punch(trace: &Trace, calls: &Calls, is_chosen: impl Fn(&str) -> bool) -> 
             }
             Fate::Alone => {
                 removed += 1;
-                let begin = push(method(&event, Op::MethodBegin), None);
-                push(method(&event, Op::MethodEnd), None);
+                let begin = push(begin_at(&event), None);
+                push(end_at(&event), None);
                 // No call has this number.
                 begins.insert(NO_CALL - 1 - begin as u32, (begin, removed_by(trace, &event).into_iter().collect()));
             }
         }
         if ends_here && stands(call) {
-            push(method(&event, Op::MethodEnd), None);
+            push(end_at(&event), None);
         }
     }
     // Names and sets in the order of the trace.
@@ -118,54 +117,47 @@ pub fn punch(trace: &Trace, calls: &Calls, is_chosen: impl Fn(&str) -> bool) -> 
         names.push((begin, name, objects.into_iter().collect()));
     }
     names.sort_unstable_by_key(|entry| entry.0);
-    let mut open: Vec<Vec<u32>> = vec![Vec::new(); trace.tables.thread_count()];
+    let mut open: Vec<Vec<MethodId>> = vec![Vec::new(); trace.tables.thread_count()];
     let mut names = names.into_iter().peekable();
-    let mut events = snag_model::events::Events::new();
-    for (index, mut event) in made.events.iter().enumerate() {
-        if event.op == Op::MethodBegin && names.peek().is_some_and(|entry| entry.0 == index) {
-            let (_, name, objects) = names.next().expect("peeked");
-            event.target = made.tables.intern(Space::Method, &name);
-            event.aux = made.tables.reach(objects).0;
-            open[event.thread.index()].push(event.target);
-        } else if event.op == Op::MethodBegin {
-            open[event.thread.index()].push(event.target);
-        } else if event.op == Op::MethodEnd {
-            event.target = open[event.thread.index()].pop().expect("calls nest");
+    for index in 0..made.len() {
+        let event = made.events.get(index);
+        let open = &mut open[event.thread.index()];
+        match event.action() {
+            Action::MethodBegin { mut method, mut reach } => {
+                if let Some((_, name, objects)) = names.next_if(|entry| entry.0 == index) {
+                    method = MethodId(made.tables.intern(Space::Method, &name));
+                    reach = made.tables.reach(objects);
+                }
+                open.push(method);
+                made.events.set_action(index, Action::MethodBegin { method, reach });
+            }
+            Action::MethodEnd { .. } => {
+                let method = open.pop().expect("calls nest");
+                made.events.set_action(index, Action::MethodEnd { method });
+            }
+            _ => {}
         }
-        events.push(event);
     }
-    made.events = events;
     made.tables.comments.clear();
     Punched { trace: made, original, removed }
 }
 
-/// The begin or end of a missing call, at the location of an event; which method it is of is filled in later.
-fn method(event: &Event, op: Op) -> Event {
-    Event { location: event.location, ..Event::new(event.thread, op, 0) }
+/// The begin of a missing call, at the location of an event; which method it is of is filled in later.
+fn begin_at(event: &Event) -> Event {
+    event.doing(Action::MethodBegin { method: MethodId(0), reach: ReachId(0) })
+}
+
+/// The end of a missing call, at the location of an event; which method it is of is filled in later.
+fn end_at(event: &Event) -> Event {
+    event.doing(Action::MethodEnd { method: MethodId(0) })
 }
 
 /// What a call touches in the place of an event: of a call that was missing before, all that it could reach.
 fn removed_by(trace: &Trace, event: &Event) -> Vec<Object> {
-    match event.op {
-        Op::MethodBegin => trace.tables.reach_objects(ReachId(event.aux)).to_vec(),
-        _ => touched(event).collect(),
+    match event.action() {
+        Action::MethodBegin { reach, .. } => trace.tables.reach_objects(reach).to_vec(),
+        action => action.objects().collect(),
     }
-}
-
-/// What an event touches (rule 3 of the model).
-fn touched(event: &Event) -> impl Iterator<Item = Object> {
-    let (target, aux) = (event.target, event.aux);
-    let both = match event.op {
-        op if op.touches_memory() || op == Op::Alloc => [Some(Object::Variable(VarId(target))), None],
-        Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => [Some(Object::Lock(LockId(target))), None],
-        Op::WaitBegin | Op::WaitEnd => [Some(Object::Lock(LockId(aux))), Some(Object::Condition(CondId(target)))],
-        Op::Wake | Op::Notify | Op::NotifyAll => [Some(Object::Condition(CondId(target))), None],
-        Op::SemPost | Op::SemWait => [Some(Object::Semaphore(SemId(target))), None],
-        Op::BarrierEnter | Op::BarrierLeave => [Some(Object::Barrier(BarrierId(target))), None],
-        Op::Fork | Op::Join => [Some(Object::Thread(ThreadId(target))), None],
-        _ => [None, None],
-    };
-    both.into_iter().flatten()
 }
 
 /// What becomes of each event.
@@ -199,11 +191,12 @@ impl Groups {
     fn of(trace: &Trace) -> Groups {
         let mut groups = Groups { of_event: vec![None; trace.len()], broken: Vec::new() };
         // Outermost sections by thread and lock: group, how often held, whether waiting.
-        let mut sections: HashMap<(ThreadId, u32), (usize, u32)> = HashMap::new();
+        let mut sections: HashMap<(ThreadId, LockId), (usize, u32)> = HashMap::new();
         let mut waiting: HashMap<ThreadId, usize> = HashMap::new();
-        let mut whole: HashMap<(Op, u32), usize> = HashMap::new();
+        let mut semaphores: HashMap<SemId, usize> = HashMap::new();
+        let mut barriers: HashMap<BarrierId, usize> = HashMap::new();
         // Memory that was freed may not be accessed: blocks that ever overlap go together.
-        let mut blocks: HashMap<u32, usize> = HashMap::new();
+        let mut blocks: HashMap<VarId, usize> = HashMap::new();
         let heads = overlapping_blocks(trace);
         let mut open: Vec<Vec<usize>> = vec![Vec::new(); trace.tables.thread_count()];
         for (index, event) in trace.events.iter().enumerate() {
@@ -211,14 +204,14 @@ impl Groups {
                 groups.broken.push(false);
                 groups.broken.len() - 1
             };
-            groups.of_event[index] = match event.op {
-                Op::Acquire | Op::ReadAcquire => {
-                    let section = sections.entry((event.thread, event.target)).or_insert_with(|| (new(), 0));
+            groups.of_event[index] = match event.action() {
+                Action::Acquire { lock, .. } => {
+                    let section = sections.entry((event.thread, lock)).or_insert_with(|| (new(), 0));
                     section.1 += 1;
                     Some(section.0)
                 }
-                Op::Release | Op::ReadRelease => {
-                    let key = (event.thread, event.target);
+                Action::Release { lock, .. } => {
+                    let key = (event.thread, lock);
                     let section = sections.entry(key).or_insert_with(|| (new(), 1));
                     section.1 -= 1;
                     let (group, holds) = *section;
@@ -227,24 +220,28 @@ impl Groups {
                     }
                     Some(group)
                 }
-                Op::WaitBegin => {
-                    let section = sections.entry((event.thread, event.aux)).or_insert_with(|| (new(), 1));
+                Action::WaitBegin { lock, .. } => {
+                    let section = sections.entry((event.thread, lock)).or_insert_with(|| (new(), 1));
                     waiting.insert(event.thread, section.0);
                     Some(section.0)
                 }
-                Op::Wake => waiting.get(&event.thread).copied(),
-                Op::WaitEnd => waiting.remove(&event.thread),
-                Op::SemPost | Op::SemWait => Some(*whole.entry((Op::SemPost, event.target)).or_insert_with(new)),
-                Op::BarrierEnter | Op::BarrierLeave => {
-                    Some(*whole.entry((Op::BarrierEnter, event.target)).or_insert_with(new))
+                Action::Wake { .. } => waiting.get(&event.thread).copied(),
+                Action::WaitEnd { .. } => waiting.remove(&event.thread),
+                Action::SemPost { semaphore } | Action::SemWait { semaphore } => {
+                    Some(*semaphores.entry(semaphore).or_insert_with(new))
                 }
-                Op::Alloc | Op::Free => Some(*blocks.entry(heads[&event.target]).or_insert_with(new)),
-                Op::MethodBegin => {
+                Action::BarrierEnter { barrier } | Action::BarrierLeave { barrier } => {
+                    Some(*barriers.entry(barrier).or_insert_with(new))
+                }
+                Action::Alloc { variable } | Action::Free { variable } => {
+                    Some(*blocks.entry(heads[&variable]).or_insert_with(new))
+                }
+                Action::MethodBegin { .. } => {
                     let group = new();
                     open[event.thread.index()].push(group);
                     Some(group)
                 }
-                Op::MethodEnd => open[event.thread.index()].pop(),
+                Action::MethodEnd { .. } => open[event.thread.index()].pop(),
                 _ => None,
             };
         }
@@ -253,19 +250,19 @@ impl Groups {
 }
 
 /// Of each block one that stands for all with which it shares memory, directly or by way of others.
-fn overlapping_blocks(trace: &Trace) -> HashMap<u32, u32> {
+fn overlapping_blocks(trace: &Trace) -> HashMap<VarId, VarId> {
     let mut heads = HashMap::new();
     let mut ranges = Vec::new();
-    for (&op, &target) in trace.events.ops().iter().zip(trace.events.targets()) {
-        if matches!(op, Op::Alloc | Op::Free)
-            && heads.insert(target, target).is_none()
-            && let Variable::Range { address, size } = trace.tables.variable(VarId(target))
+    for (_, event) in trace.events_of(&[Op::Alloc, Op::Free]) {
+        if let Some(block) = event.action().variable()
+            && heads.insert(block, block).is_none()
+            && let Variable::Range { address, size } = trace.tables.variable(block)
         {
-            ranges.push((address, address + (size - 1), target));
+            ranges.push((address, address + (size - 1), block));
         }
     }
     ranges.sort_unstable();
-    let mut current: Option<(u64, u32)> = None;
+    let mut current: Option<(u64, VarId)> = None;
     for (first, last, block) in ranges {
         let (end, head) = match current {
             Some((end, head)) if first <= end => (end.max(last), head),

@@ -151,27 +151,14 @@ impl Objects {
                 visit(object);
             }
         };
-        match event.action() {
-            Action::Acquire { lock, .. } | Action::Release { lock, .. } => see(self.of_lock[lock.index()]),
-            Action::WaitBegin { condition, lock } | Action::WaitEnd { condition, lock } => {
-                see(self.of_lock[lock.index()]);
-                see(self.of_condition[condition.index()]);
-            }
-            Action::Wake { condition, .. } | Action::Notify { condition } | Action::NotifyAll { condition } => {
-                see(self.of_condition[condition.index()])
-            }
-            Action::SemPost { semaphore } | Action::SemWait { semaphore } => {
-                see(self.of_semaphore[semaphore.index()])
-            }
-            Action::BarrierEnter { barrier } | Action::BarrierLeave { barrier } => {
-                see(self.of_barrier[barrier.index()])
-            }
-            Action::Fork { thread, .. } | Action::Join { thread, .. } => see(self.of_thread[thread.index()]),
-            Action::Reach { .. } | Action::Else(_) => {}
-            action => {
-                for &object in action.variable().map_or(&[][..], |variable| self.of_variable(variable)) {
-                    see(object);
-                }
+        for object in event.action().objects() {
+            match object {
+                Object::Variable(variable) => self.of_variable(variable).iter().for_each(|&object| see(object)),
+                Object::Lock(lock) => see(self.of_lock[lock.index()]),
+                Object::Thread(thread) => see(self.of_thread[thread.index()]),
+                Object::Condition(condition) => see(self.of_condition[condition.index()]),
+                Object::Semaphore(semaphore) => see(self.of_semaphore[semaphore.index()]),
+                Object::Barrier(barrier) => see(self.of_barrier[barrier.index()]),
             }
         }
         let (first, last) = self.ends[event.thread.index()];

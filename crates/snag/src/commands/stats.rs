@@ -8,7 +8,7 @@ use crate::output::Output;
 use clap::ValueEnum;
 use snag_model::stats::Stats;
 use snag_model::tables::Object;
-use snag_model::{Events, LocId, LockId, Op, ReachId, VarId};
+use snag_model::{Action, Events, LocId};
 use snag_report::Style;
 use snag_report::stats::Named;
 use std::collections::HashSet;
@@ -75,20 +75,17 @@ fn used(path: &Path) -> Result<Named, Failure> {
         let more = reader.next_block(&mut block)?;
         for event in block.iter() {
             locations.insert(event.location);
-            match event.op.if_it_happens() {
-                op if op.has_variable() => _ = variables.insert(VarId(event.target)),
-                Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => _ = locks.insert(LockId(event.target)),
-                Op::WaitBegin | Op::WaitEnd => _ = locks.insert(LockId(event.aux)),
-                Op::MethodBegin => {
-                    for object in reader.tables.reach_objects(ReachId(event.aux)) {
-                        match object {
-                            Object::Lock(lock) => _ = locks.insert(*lock),
-                            Object::Variable(variable) => _ = variables.insert(*variable),
-                            _ => {}
-                        }
+            let action = event.action().if_it_happens();
+            variables.extend(action.variable());
+            locks.extend(action.lock().map(|(lock, _)| lock));
+            if let Action::MethodBegin { reach, .. } = action {
+                for object in reader.tables.reach_objects(reach) {
+                    match object {
+                        Object::Lock(lock) => _ = locks.insert(*lock),
+                        Object::Variable(variable) => _ = variables.insert(*variable),
+                        _ => {}
                     }
                 }
-                _ => {}
             }
         }
         if !more {

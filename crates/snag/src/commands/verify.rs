@@ -16,7 +16,7 @@ use crate::interrupt;
 use crate::output::Output;
 use snag_checker::Checker;
 use snag_model::Level;
-use snag_model::{Cells, EventId, LockId, Op, ThreadId, Trace, VarId};
+use snag_model::{Action, Cells, EventId, LockId, Op, ThreadId, Trace, VarId};
 use snag_recorder::recorded::Part;
 use snag_report::printable;
 use std::collections::{HashMap, HashSet};
@@ -249,23 +249,22 @@ fn held_locks(trace: &Trace, wanted: HashSet<u32>) -> HashMap<u32, Vec<String>> 
             names.dedup();
             found.insert(number as u32, names);
         }
-        let (target, second) = (LockId(event.target), LockId(event.aux));
-        match event.op.if_it_happens() {
-            Op::Branch if event.op == Op::Branch => _ = aside.remove(&event.thread),
-            Op::Acquire | Op::ReadAcquire => own.push(target),
-            Op::Release | Op::ReadRelease => {
-                if let Some(at) = own.iter().rposition(|&lock| lock == target) {
+        match event.action().if_it_happens() {
+            Action::Branch { .. } if event.op == Op::Branch => _ = aside.remove(&event.thread),
+            Action::Acquire { lock, .. } => own.push(lock),
+            Action::Release { lock, .. } => {
+                if let Some(at) = own.iter().rposition(|&held| held == lock) {
                     own.remove(at);
                 }
             }
-            Op::WaitBegin => {
+            Action::WaitBegin { lock, .. } => {
                 let before = own.len();
-                own.retain(|&lock| lock != second);
+                own.retain(|&held| held != lock);
                 waiting.insert(event.thread, before - own.len());
             }
-            Op::WaitEnd => {
+            Action::WaitEnd { lock, .. } => {
                 let times = waiting.remove(&event.thread).unwrap_or(1);
-                own.extend(std::iter::repeat_n(second, times));
+                own.extend(std::iter::repeat_n(lock, times));
             }
             _ => {}
         }
