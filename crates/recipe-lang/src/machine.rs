@@ -96,7 +96,7 @@ pub trait Observer {
     fn branch(&mut self, _state: &State, _thread: usize, _line: u32, _condition: Slot, _yes: bool, _other: usize) {}
 
     /// A step that others can see, with the place or lock that it goes to.
-    fn visible(&mut self, _state: &State, _thread: usize, _line: u32, _action: Action) {}
+    fn visible(&mut self, _state: &State, _thread: usize, _line: u32, _action: Visible) {}
 
     /// A thread fails.
     fn fails(&mut self, _thread: usize, _line: u32, _message: &str) {}
@@ -110,7 +110,7 @@ impl Observer for Nobody {}
 /// What a step does that others can see.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
-pub enum Action {
+pub enum Visible {
     Read {
         cell: usize,
         place: Place,
@@ -259,7 +259,7 @@ impl State {
         if let Status::Woken { condition, lock, holds } = self.threads[thread].status {
             self.locks[lock] = (thread as u32 + 1, holds);
             self.threads[thread].status = Status::Running;
-            observer.visible(self, thread, line, Action::WaitEnd { condition, lock });
+            observer.visible(self, thread, line, Visible::WaitEnd { condition, lock });
             self.go_on(program, thread, observer);
             return;
         }
@@ -267,66 +267,66 @@ impl State {
         let checked = "checked when the thread came here";
         let action = match instruction {
             Instruction::Load { to, place } => {
-                Action::Read { cell: cell_of(program, *place, slots).expect(checked), place: *place, to: *to }
+                Visible::Read { cell: cell_of(program, *place, slots).expect(checked), place: *place, to: *to }
             }
             Instruction::Store { place, from } => {
-                Action::Write { cell: cell_of(program, *place, slots).expect(checked), place: *place, from: *from }
+                Visible::Write { cell: cell_of(program, *place, slots).expect(checked), place: *place, from: *from }
             }
-            Instruction::Lock(place) => Action::Lock { lock: lock_of(*place, slots).expect(checked), place: *place },
+            Instruction::Lock(place) => Visible::Lock { lock: lock_of(*place, slots).expect(checked), place: *place },
             Instruction::Unlock(place) => {
-                Action::Unlock { lock: lock_of(*place, slots).expect(checked), place: *place }
+                Visible::Unlock { lock: lock_of(*place, slots).expect(checked), place: *place }
             }
             Instruction::Wait { condition, lock: place } => {
                 let lock = lock_of(*place, slots).expect(checked);
-                Action::WaitBegin { condition: *condition, lock, place: *place }
+                Visible::WaitBegin { condition: *condition, lock, place: *place }
             }
-            Instruction::Notify { condition, all: true } => Action::NotifyAll { condition: *condition },
+            Instruction::Notify { condition, all: true } => Visible::NotifyAll { condition: *condition },
             Instruction::Notify { condition, all: false } => {
-                Action::Notify { condition: *condition, woken: self.waiting_for(*condition).nth(choice) }
+                Visible::Notify { condition: *condition, woken: self.waiting_for(*condition).nth(choice) }
             }
-            Instruction::Fork(child) => Action::Fork { thread: *child },
-            Instruction::Join(child) => Action::Join { thread: *child },
+            Instruction::Fork(child) => Visible::Fork { thread: *child },
+            Instruction::Join(child) => Visible::Join { thread: *child },
             _ => unreachable!("a thread stops only before what others can see"),
         };
         observer.visible(self, thread, line, action);
         self.act(program, thread, action, observer);
     }
 
-    fn act(&mut self, program: &Program, thread: usize, action: Action, observer: &mut impl Observer) {
+    fn act(&mut self, program: &Program, thread: usize, action: Visible, observer: &mut impl Observer) {
         let frame = self.threads[thread].frames.last_mut().expect("it runs");
         match action {
-            Action::Read { cell, to, .. } => {
+            Visible::Read { cell, to, .. } => {
                 let sort = program.functions[frame.function].slots[to].sort;
                 frame.slots[to] = sort.convert(self.cells[cell]);
             }
-            Action::Write { cell, from, .. } => self.cells[cell] = frame.slots[from],
-            Action::Lock { lock, .. } => {
+            Visible::Write { cell, from, .. } => self.cells[cell] = frame.slots[from],
+            Visible::Lock { lock, .. } => {
                 self.locks[lock].0 = thread as u32 + 1;
                 self.locks[lock].1 += 1;
             }
-            Action::Unlock { lock, .. } => {
+            Visible::Unlock { lock, .. } => {
                 self.locks[lock].1 -= 1;
                 if self.locks[lock].1 == 0 {
                     self.locks[lock].0 = 0;
                 }
             }
-            Action::WaitBegin { condition, lock, .. } => {
+            Visible::WaitBegin { condition, lock, .. } => {
                 let holds = std::mem::take(&mut self.locks[lock]).1;
                 self.threads[thread].status = Status::Waiting { condition, lock, holds };
                 return;
             }
-            Action::Notify { woken, .. } => self.wake(woken),
-            Action::NotifyAll { condition } => {
+            Visible::Notify { woken, .. } => self.wake(woken),
+            Visible::NotifyAll { condition } => {
                 let all: Vec<usize> = self.waiting_for(condition).collect();
                 all.into_iter().for_each(|waiting| self.wake(Some(waiting)));
             }
-            Action::Fork { thread: child } => {
+            Visible::Fork { thread: child } => {
                 self.begin(program, child);
                 self.go_on(program, thread, observer);
                 self.advance(program, child, observer);
                 return;
             }
-            Action::Join { .. } | Action::WaitEnd { .. } => {}
+            Visible::Join { .. } | Visible::WaitEnd { .. } => {}
         }
         self.go_on(program, thread, observer);
     }

@@ -10,7 +10,6 @@ use crate::machine::{cell_of, in_bounds, is_partial, lock_of, object_of};
 use crate::program::*;
 use crate::symbols::{Sym, Values};
 use crate::tracer::{symbol_name, typed};
-use snag_model::Op;
 use std::collections::HashMap;
 
 /// Longest list of effects.
@@ -36,19 +35,6 @@ pub(crate) enum Kind {
     Branch { word: &'static str, text: String },
     Acquire(usize),
     Release(usize),
-}
-
-impl Kind {
-    pub fn op(&self) -> Op {
-        match self {
-            Kind::Read { .. } => Op::OtherRead,
-            Kind::Write { .. } => Op::OtherWrite,
-            Kind::Let { .. } => Op::OtherLet,
-            Kind::Branch { .. } => Op::OtherBranch,
-            Kind::Acquire(_) => Op::OtherAcquire,
-            Kind::Release(_) => Op::OtherRelease,
-        }
-    }
 }
 
 /// A call.

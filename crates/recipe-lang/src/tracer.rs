@@ -6,13 +6,13 @@
 //! flow through `ARG` and `RET`. Whatever decides where an event goes (an index, a lock,
 //! an object) or leaves the program is pinned by a branch before it.
 
-use crate::machine::{Action, Observer, State, is_partial, object_of};
+use crate::machine::{Visible, Observer, State, is_partial, object_of};
 use crate::program::*;
 use crate::side;
 use crate::symbols::{Sym, Values};
 use snag_model::events::Event;
 use snag_model::symbolic::Sort;
-use snag_model::{LocId, Op, Space, ThreadId, Trace};
+use snag_model::{Action, CondId, Else, EventId, ExprId, LocId, LockId, Mode, Space, SymbolId, TextId, ThreadId, Trace, VarId};
 
 /// Expressions that nest deeper get a name.
 const DEEPEST: u32 = 60;
@@ -37,10 +37,8 @@ pub struct Tracer<'p> {
     pub failures: Vec<Failure>,
     /// Of each thread the frames, and of each slot what it stands for.
     threads: Vec<Vec<Mirror>>,
-    /// Of each thread 1 + the notify that has woken it.
-    woken_by: Vec<u32>,
-    /// The last notify.
-    notify: u32,
+    /// Of each thread the notify that has woken it.
+    woken_by: Vec<Option<EventId>>,
 }
 
 struct Mirror {
@@ -76,8 +74,7 @@ impl<'p> Tracer<'p> {
             trace,
             failures: Vec::new(),
             threads: threads.collect(),
-            woken_by: vec![0; program.threads.len()],
-            notify: 0,
+            woken_by: vec![None; program.threads.len()],
         }
     }
 
@@ -90,14 +87,17 @@ impl<'p> Tracer<'p> {
         self.trace.tables.location(&text)
     }
 
-    fn push(&mut self, thread: usize, line: u32, op: Op, target: u32, aux: u32, value: Option<i64>) {
+    fn push(&mut self, thread: usize, line: u32, action: Action) {
         let location = self.location(line);
-        let thread = ThreadId::new(thread);
-        self.trace.events.push(Event { thread, op, target, aux, location, value, written: None });
+        self.trace.events.push(Event { location, ..Event::of(ThreadId::new(thread), action) });
     }
 
-    fn expression(&mut self, text: &str) -> u32 {
-        self.trace.tables.intern(Space::Expression, text)
+    fn symbol(&mut self, text: &str) -> SymbolId {
+        SymbolId(self.trace.tables.intern(Space::Symbol, text))
+    }
+
+    fn expression(&mut self, text: &str) -> ExprId {
+        ExprId(self.trace.tables.intern(Space::Expression, text))
     }
 
     /// A symbol that the next event defines.
@@ -106,17 +106,16 @@ impl<'p> Tracer<'p> {
     }
 
     fn branch_event(&mut self, thread: usize, line: u32, word: &str, condition: &str, outcome: bool) {
-        let target = if word.is_empty() { 0 } else { 1 + self.trace.tables.intern(Space::Text, word) };
-        let aux = 1 + self.expression(condition);
-        self.push(thread, line, Op::Branch, target, aux, Some(outcome as i64));
+        let text = (!word.is_empty()).then(|| TextId(self.trace.tables.intern(Space::Text, word)));
+        let condition = Some(self.expression(condition));
+        self.push(thread, line, Action::Branch { condition, taken: Some(outcome as i64), text });
     }
 
     fn let_event(&mut self, thread: usize, line: u32, name: &str, text: &str, depends: bool) -> Sym {
-        let symbol = self.new_symbol(name);
-        let target = self.trace.tables.intern(Space::Symbol, &symbol);
-        let aux = self.expression(text);
-        self.push(thread, line, Op::Let, target, aux, None);
-        Sym::symbol(&symbol, depends)
+        let name = self.new_symbol(name);
+        let (symbol, is) = (self.symbol(&name), self.expression(text));
+        self.push(thread, line, Action::Let { symbol, is });
+        Sym::symbol(&name, depends)
     }
 
     /// Asks about the values of a frame.
@@ -322,66 +321,67 @@ impl Observer for Tracer<'_> {
         let holds = |lock: usize| if state.locks[lock].0 as usize == thread + 1 { state.locks[lock].1 } else { 0 };
         let first = self.trace.len();
         for effect in side::effects(self.program, frames, &holds, first) {
-            let location = self.location(effect.line);
-            let (target, aux) = self.bind(&effect.kind);
-            let op = effect.kind.op();
-            let thread = ThreadId::new(thread);
-            self.trace.events.push(Event { thread, op, target, aux, location, value: None, written: None });
+            let action = Action::Else(self.bind(&effect.kind));
+            self.push(thread, effect.line, action);
         }
     }
 
-    fn visible(&mut self, state: &State, thread: usize, line: u32, action: Action) {
+    fn visible(&mut self, state: &State, thread: usize, line: u32, action: Visible) {
         let slots = &state.threads[thread].frames.last().expect("it runs").slots;
         match action {
-            Action::Read { cell, place, to } => {
+            Visible::Read { cell, place, to } => {
                 self.pin_place(thread, line, place, slots);
                 let Cell { name, sort, .. } = &self.program.cells[cell];
                 let symbol = self.new_symbol(&symbol_name(name));
-                let spelled = self.trace.tables.intern(Space::Symbol, &typed(&symbol, *sort));
-                let memory = sort.to_memory(state.cells[cell]);
-                self.push(thread, line, Op::Read, cell as u32, 1 + spelled, memory);
+                let into = Some(self.symbol(&typed(&symbol, *sort)));
+                let value = sort.to_memory(state.cells[cell]);
+                self.push(thread, line, Action::Read { variable: VarId::new(cell), value, into });
                 self.mirror(thread).syms[to] = Sym::symbol(&symbol, true);
             }
-            Action::Write { cell, place, from } => {
+            Visible::Write { cell, place, from } => {
                 self.pin_place(thread, line, place, slots);
                 let text = self.with(thread, slots, |values| values.alone(from));
-                let aux = 1 + self.expression(&text);
-                let memory = self.program.cells[cell].sort.to_memory(slots[from]);
-                self.push(thread, line, Op::Write, cell as u32, aux, memory);
+                let of = Some(self.expression(&text));
+                let value = self.program.cells[cell].sort.to_memory(slots[from]);
+                self.push(thread, line, Action::Write { variable: VarId::new(cell), value, of });
             }
-            Action::Lock { lock, place } => {
+            Visible::Lock { lock, place } => {
                 self.pin_lock(thread, line, place, slots);
-                self.push(thread, line, Op::Acquire, lock as u32, 0, None);
+                let lock = LockId::new(lock);
+                self.push(thread, line, Action::Acquire { lock, mode: Mode::Exclusive, gives_up: false });
             }
-            Action::Unlock { lock, place } => {
+            Visible::Unlock { lock, place } => {
                 self.pin_lock(thread, line, place, slots);
-                self.push(thread, line, Op::Release, lock as u32, 0, None);
+                self.push(thread, line, Action::Release { lock: LockId::new(lock), mode: Mode::Exclusive });
             }
-            Action::WaitBegin { condition, lock, place } => {
+            Visible::WaitBegin { condition, lock, place } => {
                 self.pin_lock(thread, line, place, slots);
-                self.push(thread, line, Op::WaitBegin, condition as u32, lock as u32, None);
+                let (condition, lock) = (CondId::new(condition), LockId::new(lock));
+                self.push(thread, line, Action::WaitBegin { condition, lock });
             }
-            Action::WaitEnd { condition, lock } => {
-                let notify = self.woken_by[thread];
-                self.push(thread, line, Op::Wake, condition as u32, notify, None);
-                self.push(thread, line, Op::WaitEnd, condition as u32, lock as u32, None);
+            Visible::WaitEnd { condition, lock } => {
+                let (condition, lock) = (CondId::new(condition), LockId::new(lock));
+                self.push(thread, line, Action::Wake { condition, by: self.woken_by[thread] });
+                self.push(thread, line, Action::WaitEnd { condition, lock });
             }
-            Action::Notify { condition, woken } => {
-                self.notify = 1 + self.trace.len() as u32;
-                self.push(thread, line, Op::Notify, condition as u32, 0, None);
+            Visible::Notify { condition, woken } => {
                 if let Some(woken) = woken {
-                    self.woken_by[woken] = self.notify;
+                    self.woken_by[woken] = Some(EventId::new(self.trace.len()));
                 }
+                self.push(thread, line, Action::Notify { condition: CondId::new(condition) });
             }
-            Action::NotifyAll { condition } => {
-                self.notify = 1 + self.trace.len() as u32;
-                self.push(thread, line, Op::NotifyAll, condition as u32, 0, None);
+            Visible::NotifyAll { condition } => {
                 for woken in state.waiting_for(condition) {
-                    self.woken_by[woken] = self.notify;
+                    self.woken_by[woken] = Some(EventId::new(self.trace.len()));
                 }
+                self.push(thread, line, Action::NotifyAll { condition: CondId::new(condition) });
             }
-            Action::Fork { thread: child } => self.push(thread, line, Op::Fork, child as u32, 0, None),
-            Action::Join { thread: child } => self.push(thread, line, Op::Join, child as u32, 0, None),
+            Visible::Fork { thread: child } => {
+                self.push(thread, line, Action::Fork { thread: ThreadId::new(child), spelling: None })
+            }
+            Visible::Join { thread: child } => {
+                self.push(thread, line, Action::Join { thread: ThreadId::new(child), spelling: None })
+            }
         }
     }
 
@@ -403,19 +403,22 @@ impl Tracer<'_> {
         arguments.iter().map(|&slot| syms[slot].clone()).zip(texts).collect()
     }
 
-    /// Target and aux of an effect.
-    fn bind(&mut self, kind: &side::Kind) -> (u32, u32) {
-        let tables = &mut self.trace.tables;
+    /// An effect with the names that the trace has for what it is about.
+    fn bind(&mut self, kind: &side::Kind) -> Else {
         match kind {
-            side::Kind::Read { cell, symbol } => (*cell as u32, 1 + tables.intern(Space::Symbol, symbol)),
-            side::Kind::Write { cell, text } => (*cell as u32, 1 + tables.intern(Space::Expression, text)),
-            side::Kind::Let { symbol, text } => {
-                (tables.intern(Space::Symbol, symbol), tables.intern(Space::Expression, text))
+            side::Kind::Read { cell, symbol } => {
+                Else::Read { variable: VarId::new(*cell), into: Some(self.symbol(symbol)) }
             }
+            side::Kind::Write { cell, text } => {
+                Else::Write { variable: VarId::new(*cell), of: Some(self.expression(text)) }
+            }
+            side::Kind::Let { symbol, text } => Else::Let { symbol: self.symbol(symbol), is: self.expression(text) },
             side::Kind::Branch { word, text } => {
-                (1 + tables.intern(Space::Text, word), 1 + tables.intern(Space::Expression, text))
+                let word = TextId(self.trace.tables.intern(Space::Text, word));
+                Else::Branch { condition: Some(self.expression(text)), text: Some(word) }
             }
-            side::Kind::Acquire(lock) | side::Kind::Release(lock) => (*lock as u32, 0),
+            side::Kind::Acquire(lock) => Else::Acquire { lock: LockId::new(*lock) },
+            side::Kind::Release(lock) => Else::Release { lock: LockId::new(*lock) },
         }
     }
 }

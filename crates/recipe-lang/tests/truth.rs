@@ -8,8 +8,8 @@
 
 use snag_checker::Checker;
 use snag_model::Level;
-use snag_model::{Cells, EventId, Op, ThreadId, Trace, Validator};
-use snag_recipe_lang::machine::{Action, Observer, State};
+use snag_model::{Action, Cells, EventId, Op, ThreadId, Trace, Validator};
+use snag_recipe_lang::machine::{Visible, Observer, State};
 use snag_recipe_lang::{Plan, Program, Run, compile, explore, random, run};
 use snag_synthesis::Rng;
 use std::collections::BTreeSet;
@@ -25,21 +25,21 @@ struct Watch {
 }
 
 impl Observer for Watch {
-    fn visible(&mut self, state: &State, thread: usize, line: u32, action: Action) {
+    fn visible(&mut self, state: &State, thread: usize, line: u32, action: Visible) {
         let (op, target) = match action {
-            Action::Read { cell, .. } => {
+            Visible::Read { cell, .. } => {
                 self.reads[thread].push(state.cells[cell] as i64);
                 (Op::Read, cell)
             }
-            Action::Write { cell, .. } => (Op::Write, cell),
-            Action::Lock { lock, .. } => (Op::Acquire, lock),
-            Action::Unlock { lock, .. } => (Op::Release, lock),
-            Action::WaitBegin { condition, .. } => (Op::WaitBegin, condition),
-            Action::WaitEnd { condition, .. } => (Op::WaitEnd, condition),
-            Action::Notify { condition, .. } => (Op::Notify, condition),
-            Action::NotifyAll { condition } => (Op::NotifyAll, condition),
-            Action::Fork { thread } => (Op::Fork, thread),
-            Action::Join { thread } => (Op::Join, thread),
+            Visible::Write { cell, .. } => (Op::Write, cell),
+            Visible::Lock { lock, .. } => (Op::Acquire, lock),
+            Visible::Unlock { lock, .. } => (Op::Release, lock),
+            Visible::WaitBegin { condition, .. } => (Op::WaitBegin, condition),
+            Visible::WaitEnd { condition, .. } => (Op::WaitEnd, condition),
+            Visible::Notify { condition, .. } => (Op::Notify, condition),
+            Visible::NotifyAll { condition } => (Op::NotifyAll, condition),
+            Visible::Fork { thread } => (Op::Fork, thread),
+            Visible::Join { thread } => (Op::Join, thread),
         };
         self.threads[thread].push((op, target as u32, line));
     }
@@ -148,16 +148,14 @@ impl Scenario<'_> {
                 continue;
             }
             assert!(state.can_step(self.program, thread), "thread {thread} cannot make the step of event {}", event.0);
-            let waiting: Vec<usize> = match op {
-                Op::Notify => state.waiting_for(self.trace.events.targets()[event.index()] as usize).collect(),
+            let waiting: Vec<usize> = match self.trace.action(event) {
+                Action::Notify { condition } => state.waiting_for(condition.index()).collect(),
                 _ => Vec::new(),
             };
             // A notify wakes whom it woke, if that thread waits.
             let named = |thread: usize| {
-                self.threads[thread].iter().any(|&wake| {
-                    self.trace.events.ops()[wake.index()] == Op::Wake
-                        && self.trace.events.aux(wake.index()) == event.0 + 1
-                })
+                let wakes = |&wake: &EventId| matches!(self.trace.action(wake), Action::Wake { by, .. } if by == Some(event));
+                self.threads[thread].iter().any(wakes)
             };
             let choice = waiting.iter().position(|&thread| named(thread)).unwrap_or(0);
             state.step(self.program, thread, choice, watch);
@@ -243,8 +241,8 @@ fn check(seed: u64, totals: &mut Totals) {
                     let thread = trace.thread_of(event).index();
                     let found = state.next_access(&program, thread);
                     let op = trace.events.ops()[event.index()].if_it_happens();
-                    let target = trace.events.targets()[event.index()] as usize;
-                    let expected = Some((target, op == Op::Write, line_of(&trace, event)));
+                    let cell = trace.action(event).variable().expect("an access").index();
+                    let expected = Some((cell, op == Op::Write, line_of(&trace, event)));
                     assert_eq!(found, expected, "event {}, {}", event.0, context());
                 }
                 let mut pair = [first, second].map(|event| trace.location_of(event).to_owned());
