@@ -221,8 +221,9 @@ fn measure(name: &str, events: usize, level: Level, pairs: usize) {
 /// Pairs at random, from those that conflict and that locks and hard order leave open.
 fn draw(trace: &Trace, index: &Index, count: usize) -> Vec<(EventId, EventId)> {
     let mut by_variable: Vec<Vec<usize>> = vec![Vec::new(); trace.tables.variable_count()];
+    let variable = |event: usize| trace.action(EventId::new(event)).variable().expect("an access");
     for (event, _) in trace.events.ops().iter().enumerate().filter(|(_, op)| op.is_access()) {
-        by_variable[trace.events.targets()[event] as usize].push(event);
+        by_variable[variable(event).index()].push(event);
     }
     let accesses: Vec<usize> = by_variable.iter().flatten().copied().collect();
     let mut random = Random(7);
@@ -232,7 +233,7 @@ fn draw(trace: &Trace, index: &Index, count: usize) -> Vec<(EventId, EventId)> {
             break;
         }
         let a = accesses[random.below(accesses.len())];
-        let others = &by_variable[trace.events.targets()[a] as usize];
+        let others = &by_variable[variable(a).index()];
         let b = others[random.below(others.len())];
         let (a, b) = (a.min(b), a.max(b));
         let conflict = trace.events.threads()[a] != trace.events.threads()[b]

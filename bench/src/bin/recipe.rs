@@ -244,7 +244,7 @@ mod z3 {
     use snag_engines::maximal::z3::Z3;
     use snag_model::events::Event;
     use snag_model::symbolic::{Binary, Node, Role, Symbolic, Unary};
-    use snag_model::{LockId, TermId};
+    use snag_model::{Action, LockId, Mode, TermId, ThreadId, VarId};
     use std::fmt::Write;
 
     /// A formula that is longer than this is not tried.
@@ -356,31 +356,31 @@ mod z3 {
         }
 
         fn order(&mut self, trace: &Trace) {
-            let mut last: HashMap<u32, u32> = HashMap::new();
-            let mut forks: HashMap<u32, u32> = HashMap::new();
-            let mut open: HashMap<(u32, u32), u32> = HashMap::new();
-            let mut sections: HashMap<LockId, Vec<(u32, u32, Option<u32>)>> = HashMap::new();
+            let mut last: HashMap<ThreadId, u32> = HashMap::new();
+            let mut forks: HashMap<ThreadId, u32> = HashMap::new();
+            let mut open: HashMap<(ThreadId, LockId), u32> = HashMap::new();
+            let mut sections: HashMap<LockId, Vec<(ThreadId, u32, Option<u32>)>> = HashMap::new();
             for (at, event) in trace.events.iter().enumerate() {
-                let (at, thread) = (at as u32, event.thread.0);
+                let (at, thread) = (at as u32, event.thread);
                 self.say(&format!("(declare-const o{at} Int)"));
                 let before = last.insert(thread, at).or_else(|| forks.get(&thread).copied());
                 if let Some(before) = before {
                     self.say(&format!("(assert (< o{before} o{at}))"));
                 }
-                match event.op {
-                    Op::Fork => drop(forks.insert(event.target, at)),
-                    Op::Join => {
-                        if let Some(end) = last.get(&event.target).copied() {
+                match event.action() {
+                    Action::Fork { thread: child, .. } => drop(forks.insert(child, at)),
+                    Action::Join { thread: child, .. } => {
+                        if let Some(end) = last.get(&child).copied() {
                             self.say(&format!("(assert (< o{end} o{at}))"));
                         }
                     }
-                    Op::Acquire => {
-                        open.insert((thread, event.target), at);
-                        sections.entry(LockId(event.target)).or_default().push((thread, at, None));
+                    Action::Acquire { lock, mode: Mode::Exclusive, .. } => {
+                        open.insert((thread, lock), at);
+                        sections.entry(lock).or_default().push((thread, at, None));
                     }
-                    Op::Release => {
-                        let start = open.remove(&(thread, event.target));
-                        let list = sections.entry(LockId(event.target)).or_default();
+                    Action::Release { lock, mode: Mode::Exclusive } => {
+                        let start = open.remove(&(thread, lock));
+                        let list = sections.entry(lock).or_default();
                         if let Some(section) = list.iter_mut().find(|section| Some(section.1) == start) {
                             section.2 = Some(at);
                         }
@@ -404,9 +404,9 @@ mod z3 {
         }
 
         fn values(&mut self, trace: &Trace) {
-            let mut writes: HashMap<u32, Vec<u32>> = HashMap::new();
-            let initial: HashMap<u32, i64> =
-                trace.tables.declarations.initial.iter().map(|&(variable, value)| (variable.0, value)).collect();
+            let mut writes: HashMap<Option<VarId>, Vec<u32>> = HashMap::new();
+            let initial: HashMap<Option<VarId>, i64> =
+                trace.tables.declarations.initial.iter().map(|&(variable, value)| (Some(variable), value)).collect();
             // Symbols first: reads are constants, definitions are macros.
             for number in 0..self.symbolic.definitions().len() {
                 let definition = self.symbolic.definitions()[number];
@@ -431,7 +431,7 @@ mod z3 {
                         let text = self.term(term, &mut guards);
                         self.say(&format!("(define-fun w{at} () (_ BitVec 64) {text})"));
                         self.guard(at as u32, &guards);
-                        writes.entry(event.target).or_default().push(at as u32);
+                        writes.entry(event.action().variable()).or_default().push(at as u32);
                     }
                     Role::Branch { condition, outcome } => {
                         let mut guards = Vec::new();
@@ -446,9 +446,10 @@ mod z3 {
             for (at, event) in trace.events.iter().enumerate().filter(|(_, event)| happens(event)) {
                 let Role::Read(symbol) = self.symbolic.role(EventId::new(at)) else { continue };
                 let none = Vec::new();
-                let writes = writes.get(&event.target).unwrap_or(&none);
+                let variable = event.action().variable();
+                let writes = writes.get(&variable).unwrap_or(&none);
                 let mut text =
-                    format!("(assert (=> (< o{at} now) (or (and (= s{} {})", symbol.0, literal(initial[&event.target]));
+                    format!("(assert (=> (< o{at} now) (or (and (= s{} {})", symbol.0, literal(initial[&variable]));
                 for other in writes {
                     let _ = write!(text, " (< o{at} o{other})");
                 }

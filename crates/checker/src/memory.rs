@@ -182,7 +182,8 @@ impl Places {
     fn of(trace: &Trace, cells: &Cells) -> Places {
         let mut named = HashMap::new();
         let mut ranges = Vec::new();
-        for (index, event) in trace.events.iter().enumerate().filter(|(_, event)| event.op.if_it_happens().is_access()) {
+        for (index, event) in trace.events.iter().enumerate().filter(|(_, event)| event.op.if_it_happens().is_access())
+        {
             let Some(variable) = event.action().variable() else { continue };
             let cell = cells.of_event(index, variable.0).start;
             if cells.allocated_by(cell).is_none() && matches!(trace.tables.variable(variable), Variable::Named(_)) {

@@ -4,10 +4,10 @@
 //! somebody has to say so.
 
 use crate::text_format;
-use snag_model::{Action, EventId, MethodId, Trace};
 use snag_model::ids::ReachId;
 use snag_model::op::Op;
 use snag_model::tables::{Object, Space};
+use snag_model::{Action, EventId, MethodId, Trace};
 use std::collections::HashMap;
 
 /// A method, and something that it could reach whatever its arguments are.

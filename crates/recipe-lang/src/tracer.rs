@@ -6,13 +6,15 @@
 //! flow through `ARG` and `RET`. Whatever decides where an event goes (an index, a lock,
 //! an object) or leaves the program is pinned by a branch before it.
 
-use crate::machine::{Visible, Observer, State, is_partial, object_of};
+use crate::machine::{Observer, State, Visible, is_partial, object_of};
 use crate::program::*;
 use crate::side;
 use crate::symbols::{Sym, Values};
 use snag_model::events::Event;
 use snag_model::symbolic::Sort;
-use snag_model::{Action, CondId, Else, EventId, ExprId, LocId, LockId, Mode, Space, SymbolId, TextId, ThreadId, Trace, VarId};
+use snag_model::{
+    Action, CondId, Else, EventId, ExprId, LocId, LockId, Mode, Space, SymbolId, TextId, ThreadId, Trace, VarId,
+};
 
 /// Expressions that nest deeper get a name.
 const DEEPEST: u32 = 60;

@@ -9,7 +9,7 @@
 use snag_checker::Checker;
 use snag_model::Level;
 use snag_model::{Action, Cells, EventId, Op, ThreadId, Trace, Validator};
-use snag_recipe_lang::machine::{Visible, Observer, State};
+use snag_recipe_lang::machine::{Observer, State, Visible};
 use snag_recipe_lang::{Plan, Program, Run, compile, explore, random, run};
 use snag_synthesis::Rng;
 use std::collections::BTreeSet;
@@ -154,7 +154,8 @@ impl Scenario<'_> {
             };
             // A notify wakes whom it woke, if that thread waits.
             let named = |thread: usize| {
-                let wakes = |&wake: &EventId| matches!(self.trace.action(wake), Action::Wake { by, .. } if by == Some(event));
+                let wakes =
+                    |&wake: &EventId| matches!(self.trace.action(wake), Action::Wake { by, .. } if by == Some(event));
                 self.threads[thread].iter().any(wakes)
             };
             let choice = waiting.iter().position(|&thread| named(thread)).unwrap_or(0);

@@ -14,8 +14,7 @@ use crate::translate::Translator;
 use crate::wire::{self, Segment};
 pub use printed::{MOST as MOST_PRINTED, Printed};
 use snag_formats::snag_format::RecordedEvent;
-use snag_model::events::Event;
-use snag_model::{EventId, Op, Tables, Trace, VarId, Variable};
+use snag_model::{Action, EventId, Tables, Trace};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
@@ -45,7 +44,7 @@ pub fn along_witness(
     };
     for event in witness {
         let index = event.index();
-        let woken_by_time = trace.events.ops()[index] == Op::Wake && trace.events.aux(index) == 0;
+        let woken_by_time = matches!(trace.action(event), Action::Wake { by: None, .. });
         let most = last.get(&number(event)).copied().unwrap_or(u64::MAX);
         add(number(event), steps[index].min(most), woken_by_time);
     }
@@ -480,29 +479,16 @@ impl Comparison<'_> {
     /// Names get their numbers in the order in which they come, so the same events have the same numbers; of variables
     /// this is so for each of the two kinds.
     fn is_same(&self, now: &RecordedEvent) -> bool {
-        let then = self.trace.event(EventId::new(self.compared));
-        let same_target = match then.op.has_variable() {
-            false => now.size == 0 && now.address == then.target as u64,
-            true => match self.trace.tables.variable(VarId(then.target)) {
-                Variable::Named(name) => now.size == 0 && now.address == name as u64,
-                Variable::Range { address, size } => (now.address, now.size) == (address, size),
-            },
-        };
-        let rest = (then.op, then.thread, then.location, then.aux, then.value, then.written);
-        same_target && rest == (now.op, now.thread, now.location, now.aux, now.value, now.written)
+        let then = RecordedEvent::of(&self.trace.event(EventId::new(self.compared)), &self.trace.tables);
+        // Neither of these two is part of the event.
+        *now == RecordedEvent { hint: now.hint, seen: now.seen, ..then }
     }
 }
 
 /// An event that has not become part of a trace.
 fn describe_recorded(event: &RecordedEvent, tables: &Tables) -> String {
-    let RecordedEvent { op, thread, location, aux, value, written, .. } = *event;
     let mut trace = Trace { tables: tables.clone(), ..Trace::default() };
-    let target = match (op.has_variable(), event.size) {
-        (false, _) => event.address as u32,
-        (true, 0) => tables.variable_of_name(event.address as usize).map_or(0, |variable| variable.0),
-        (true, size) => trace.tables.variable_range(event.address, size).0,
-    };
-    trace.events.push(Event { op, thread, location, aux, value, written, target });
+    trace.events.push(event.in_trace(&mut trace.tables));
     describe(&trace, 0)
 }
 

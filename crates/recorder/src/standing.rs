@@ -6,7 +6,7 @@
 use crate::recorded::Recorded;
 use crate::symbols::Symbols;
 use crate::wire::{self, op};
-use snag_model::{LocId, LockId, Op, Trace, VarId, Variable};
+use snag_model::{LocId, Op, Trace, Variable};
 
 /// Where a thread stands, as the runtime says it; or a record of what it has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,17 +143,17 @@ impl Wanted {
         now: &Symbols,
     ) -> Result<Wanted, String> {
         let event = trace.event(event);
-        let (address, size) = match event.op {
-            Op::Acquire | Op::ReadAcquire | Op::WaitEnd => {
-                let lock = LockId(if event.op == Op::WaitEnd { event.aux } else { event.target });
+        let action = event.action();
+        let (address, size) = match (action.acquired(), action.variable()) {
+            (Some((lock, _)), _) => {
                 let address = recorded.code.lock(lock, now);
                 (address.ok_or("the recording does not say where its locks are; make it again")?, 0)
             }
-            op if op.touches_memory() => match trace.tables.variable(VarId(event.target)) {
+            (_, Some(variable)) if event.op.touches_memory() => match trace.tables.variable(variable) {
                 Variable::Range { address, size } => (recorded.code.moved(address & ADDRESS, now), size),
                 Variable::Named(_) => return Err("the race is not about memory".to_owned()),
             },
-            op => return Err(format!("nobody can be stopped in front of an event '{}'", op.word())),
+            _ => return Err(format!("nobody can be stopped in front of an event '{}'", event.op.word())),
         };
         let Some(_) = address.checked_add(size) else { return Err("the race is not about memory".to_owned()) };
         let cut = event.value.is_none();

@@ -4,9 +4,9 @@
 //! `return m`. Where it has none, its events can be given to methods one by one (by file, by function, by thread); then
 //! what a thread does in one of them without interruption is a call.
 
-use snag_model::{Action, Trace};
 use snag_model::op::Op;
 use snag_model::tables::Space;
+use snag_model::{Action, Trace};
 
 /// In place of a call: none.
 pub const NO_CALL: u32 = u32::MAX;

@@ -10,11 +10,11 @@
 //! what is found in the incomplete trace can be found again in the complete one.
 
 use crate::calls::{Calls, NO_CALL};
-use snag_model::{Action, Trace};
 use snag_model::events::Event;
 use snag_model::ids::*;
 use snag_model::op::Op;
 use snag_model::tables::{Object, Space, Variable};
+use snag_model::{Action, Trace};
 use std::collections::{BTreeSet, HashMap};
 
 /// An incomplete trace.

@@ -105,7 +105,8 @@ impl<'t> Abstract<'t> {
         let done = |event: usize| self.is_done(state, event);
         let all = |action: Action| (0..facts.len()).filter(move |&e| facts.actions[e] == action);
         let forks = |thread: ThreadId| {
-            let is_fork = move |&e: &usize| matches!(facts.actions[e], Action::Fork { thread: child, .. } if child == thread);
+            let is_fork =
+                move |&e: &usize| matches!(facts.actions[e], Action::Fork { thread: child, .. } if child == thread);
             (0..facts.len()).filter(is_fork)
         };
         let forked = |thread: ThreadId| forks(thread).all(done);

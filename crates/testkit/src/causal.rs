@@ -142,7 +142,10 @@ pub fn theorem_applies(trace: &Trace, relation: &Relation, end: EventId) -> bool
     let direct = |a: usize, b: usize| hard(a, b) && !(a + 1..b).any(|c| hard(a, c) && hard(c, b));
     let leaves = |a: usize, section: &Section| {
         let mut others = (a + 1..facts.len()).filter(|&b| facts.events[b].thread != section.thread);
-        let wakes = |b: usize| facts.wait[b].is_some_and(|wait| facts.actions[wait].released().is_some_and(|(lock, _)| lock == section.lock));
+        let wakes = |b: usize| {
+            facts.wait[b]
+                .is_some_and(|wait| facts.actions[wait].released().is_some_and(|(lock, _)| lock == section.lock))
+        };
         others.any(|b| direct(a, b) && !wakes(b))
     };
     let kept_in = !sections.iter().any(|section| section.events.iter().any(|&a| leaves(a, section)));

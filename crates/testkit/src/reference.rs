@@ -131,9 +131,7 @@ fn synchronises(facts: &Facts, earlier: usize, later: usize) -> bool {
         (Action::Fork { thread, .. }, _) if thread == b.thread => true,
         (_, Action::Join { thread, .. }) if thread == a.thread => true,
         (Action::Fork { thread: forked, .. }, Action::Join { thread: joined, .. }) => forked == joined,
-        (Action::Notify { .. } | Action::NotifyAll { .. }, Action::Wake { .. }) => {
-            facts.notify[later] == Some(earlier)
-        }
+        (Action::Notify { .. } | Action::NotifyAll { .. }, Action::Wake { .. }) => facts.notify[later] == Some(earlier),
         (Action::SemPost { semaphore: posted }, Action::SemWait { semaphore: waited }) => posted == waited,
         (Action::BarrierEnter { barrier: entered }, Action::BarrierLeave { barrier: left }) => {
             entered == left && facts.generation[earlier] == facts.generation[later]

@@ -385,11 +385,11 @@ pub(crate) fn needs(facts: &Facts) -> Vec<Set> {
     let mut needs: Vec<Set> = vec![0; facts.len()];
     for event in all.clone() {
         let this = &facts.events[event];
-        let enters = |barrier: BarrierId| {
-            all.clone().filter(move |&e| facts.actions[e] == Action::BarrierEnter { barrier })
-        };
+        let enters =
+            |barrier: BarrierId| all.clone().filter(move |&e| facts.actions[e] == Action::BarrierEnter { barrier });
         let forks = |thread: ThreadId| {
-            let is_fork = move |&e: &usize| matches!(facts.actions[e], Action::Fork { thread: child, .. } if child == thread);
+            let is_fork =
+                move |&e: &usize| matches!(facts.actions[e], Action::Fork { thread: child, .. } if child == thread);
             set(all.clone().filter(is_fork))
         };
         // Rule 1.
@@ -397,9 +397,7 @@ pub(crate) fn needs(facts: &Facts) -> Vec<Set> {
         // Rule 2.
         needs[event] |= forks(this.thread);
         needs[event] |= match facts.actions[event] {
-            Action::Join { thread: child, .. } => {
-                set(facts.threads[child.index()].iter().copied()) | forks(child)
-            }
+            Action::Join { thread: child, .. } => set(facts.threads[child.index()].iter().copied()) | forks(child),
             Action::Wake { .. } => set(facts.notify[event]),
             Action::BarrierLeave { barrier } => {
                 set(enters(barrier).filter(|&e| facts.generation[e] == facts.generation[event]))

@@ -11,9 +11,9 @@ use super::sections::{SectionId, Sections};
 use crate::clocks::{Clocks, Slot, Stamp, Time};
 use crate::happens_before::run::Kind;
 use crate::sync::Sync;
-use std::ops::Range;
 use snag_model::events::Event;
 use snag_model::{Action, Cells, EventId, Op, ThreadId, Trace};
+use std::ops::Range;
 
 /// What makes critical sections ordered.
 pub(crate) trait Rules {

@@ -7,8 +7,8 @@
 //! reads only. Cost: a handful of nanoseconds an access; sets are interned, and
 //! intersections are remembered.
 
-use crate::holds::{Hold, Holds};
 use crate::happens_before::pairs::{Limits, LocationPair, Racing};
+use crate::holds::{Hold, Holds};
 use snag_model::{Action, Cells, EventId, LockId, Mode, Op, ThreadId, Trace};
 use std::collections::HashMap;
 
@@ -91,7 +91,8 @@ impl Held {
             return;
         }
         let sorted = |of: &dyn Fn(&Hold) -> bool| {
-            let mut set: Vec<LockId> = self.holds.locks().iter().filter(|hold| of(hold)).map(|hold| hold.lock).collect();
+            let mut set: Vec<LockId> =
+                self.holds.locks().iter().filter(|hold| of(hold)).map(|hold| hold.lock).collect();
             set.sort_unstable();
             set
         };

@@ -42,13 +42,7 @@ pub struct Thread {
 
 impl Default for Thread {
     fn default() -> Thread {
-        Thread {
-            stamp: [].into(),
-            history: History::default(),
-            set: SetId::EMPTY,
-            holds: Holds::default(),
-            told: 0,
-        }
+        Thread { stamp: [].into(), history: History::default(), set: SetId::EMPTY, holds: Holds::default(), told: 0 }
     }
 }
 

@@ -7,7 +7,9 @@
 
 use snag_model::events::Event;
 use snag_model::tables::Object;
-use snag_model::{Action, BarrierId, CondId, EventId, LockId, Op, ReachId, SemId, Space, ThreadId, Trace, VarId, Variable};
+use snag_model::{
+    Action, BarrierId, CondId, EventId, LockId, Op, ReachId, SemId, Space, ThreadId, Trace, VarId, Variable,
+};
 use std::ops::Range;
 
 /// Whose order is kept: that of missing calls that could reach a common object, or of all.

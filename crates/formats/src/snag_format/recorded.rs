@@ -90,6 +90,17 @@ impl RecordedEvent {
         };
         RecordedEvent { address, size, value, written, location, thread, aux, hint: 0, op, seen: false }
     }
+
+    /// The event of a trace, whose tables get the range that it touches.
+    pub fn in_trace(&self, tables: &mut Tables) -> Event {
+        let RecordedEvent { op, thread, location, aux, value, written, .. } = *self;
+        let target = match (op.has_variable(), self.size) {
+            (false, _) => self.address as u32,
+            (true, 0) => tables.variable_of_name(self.address as usize).map_or(0, |variable| variable.0),
+            (true, size) => tables.variable_range(self.address, size).0,
+        };
+        Event { op, thread, location, aux, value, written, target }
+    }
 }
 
 /// Streams of a payload.

@@ -1,12 +1,12 @@
 //! Reading STD: any line, and what is said about all of them.
 
-use snag_model::Action;
 use super::memo::Memo;
 use super::plain::Batch;
 use crate::error::{Error, Position, Result};
 use crate::lines::Lines;
 use crate::reader::BlockReader;
 use crate::scan::Delimiters;
+use snag_model::Action;
 use snag_model::events::{Event, Events};
 use snag_model::ids::*;
 use snag_model::op::Op;

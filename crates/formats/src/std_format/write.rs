@@ -4,8 +4,8 @@ use super::read::is_mark;
 use crate::error::{Error, Position, Result};
 use snag_model::events::{Event, Events};
 use snag_model::ids::*;
-use snag_model::{Action, Mode};
 use snag_model::tables::{Space, Tables};
+use snag_model::{Action, Mode};
 use std::io::Write;
 
 /// Writes STD.

@@ -8,8 +8,8 @@ use crate::reader::BlockReader;
 use snag_model::events::{Event, Events};
 use snag_model::ids::*;
 use snag_model::op::{MemoryOrder, Op};
-use snag_model::{Action, Else, Mode};
 use snag_model::tables::{Object, Space, Tables};
+use snag_model::{Action, Else, Mode};
 use std::collections::HashSet;
 use std::io::Read;
 

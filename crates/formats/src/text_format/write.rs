@@ -7,8 +7,8 @@ use crate::lines::LONGEST_LINE;
 use snag_model::events::{Event, Events};
 use snag_model::ids::*;
 use snag_model::op::{MemoryOrder, Op};
-use snag_model::{Action, Else};
 use snag_model::tables::{Declarations, Space, Tables};
+use snag_model::{Action, Else};
 use std::fmt::Write as _;
 use std::io::Write;
 
@@ -293,7 +293,8 @@ fn operands(out: &mut String, action: Action, tables: &Tables) -> std::result::R
         Action::Acquire { lock: taken, gives_up, .. } => {
             put!(out, "({}{})", lock(taken), if gives_up { ",try" } else { "" });
         }
-        Action::Release { lock: taken, .. } | Action::Else(Else::Acquire { lock: taken } | Else::Release { lock: taken }) => {
+        Action::Release { lock: taken, .. }
+        | Action::Else(Else::Acquire { lock: taken } | Else::Release { lock: taken }) => {
             put!(out, "({})", lock(taken));
         }
         Action::Fork { thread, spelling } | Action::Join { thread, spelling } => {

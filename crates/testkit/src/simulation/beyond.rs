@@ -3,7 +3,10 @@
 use super::Simulation;
 use snag_model::symbolic::Sort;
 use snag_model::tables::Object;
-use snag_model::{Action, BarrierId, CondId, Else, ExprId, LockId, MemoryOrder, MethodId, Op, SemId, Space, SymbolId, TextId, ThreadId, VarId, Variable};
+use snag_model::{
+    Action, BarrierId, CondId, Else, ExprId, LockId, MemoryOrder, MethodId, Op, SemId, Space, SymbolId, TextId,
+    ThreadId, VarId, Variable,
+};
 
 impl Simulation<'_> {
     pub(super) fn method(&mut self, thread: usize) {

@@ -75,7 +75,14 @@ impl Simulation<'_> {
         if self.rng.chance(50) { self.rng.pick_any(&accessible[..few]) } else { self.rng.pick_any(&accessible) }
     }
 
-    pub(super) fn access(&mut self, thread: usize, op: Op, variable: VarId, order: MemoryOrder, into: Option<SymbolId>) {
+    pub(super) fn access(
+        &mut self,
+        thread: usize,
+        op: Op,
+        variable: VarId,
+        order: MemoryOrder,
+        into: Option<SymbolId>,
+    ) {
         let with_value = self.rng.chance(self.shape.values);
         let mut read = None;
         if op.reads() {

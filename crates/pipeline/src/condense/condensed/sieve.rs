@@ -1,12 +1,12 @@
 //! The second pass: what is left.
 
 use super::{Condensed, Private};
-use snag_model::{Action, Trace};
 use snag_model::events::Events;
 use snag_model::ids::*;
 use snag_model::op::Op;
 use snag_model::places::Places;
 use snag_model::tables::Tables;
+use snag_model::{Action, Trace};
 
 /// The trace was another one in the second pass.
 #[derive(Debug)]

@@ -6,13 +6,13 @@
 //! that overlap without being the same are private only if the same thread alone uses them, or nobody writes.
 
 use super::reached::Reached;
-use snag_model::{Action, SparseVector};
 use snag_model::cells::Cells;
 use snag_model::events::Events;
 use snag_model::ids::*;
 use snag_model::op::{Op, Ops};
 use snag_model::places::{Extent, Places};
 use snag_model::tables::{Space, Tables};
+use snag_model::{Action, SparseVector};
 use std::collections::{HashMap, HashSet};
 
 /// Nobody, a thread, or several.
