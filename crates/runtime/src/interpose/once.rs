@@ -1,0 +1,183 @@
+//! One-time initialisation: `pthread_once` and the static variables of C++.
+//!
+//! Who initialises releases, before anybody can find it done; who finds it done acquires. An initialisation that an
+//! exception ends is ordered before the next try.
+
+use crate::base::c::Pointer;
+use crate::base::record::put3;
+use crate::base::thread::{self, inside};
+use crate::scheduler::token::{Next, block, enter, is_on, wake};
+use crate::tsan::atomic;
+use crate::wire::{head, op};
+use crate::{real, stubs};
+use core::arch::global_asm;
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+fn record(code: u8, pc: usize, at: Pointer) {
+    put3(head(code, 0, pc), at as u64, 0);
+}
+
+/// Whether an initialisation was ever given up.
+static GIVEN_UP: AtomicBool = AtomicBool::new(false);
+
+fn release_unfinished(at: Pointer, pc: usize) {
+    GIVEN_UP.store(true, Relaxed);
+    record(op::SYNC_RELEASE, pc, at);
+}
+
+fn acquire_unfinished(at: Pointer, pc: usize) {
+    if GIVEN_UP.load(Relaxed) {
+        record(op::SYNC_ACQUIRE, pc, at);
+    }
+}
+
+// An exception may pass through frames of ours, which have nothing to clean up. "C-unwind" would end the program there,
+// because the runtime is compiled to abort.
+type Function = unsafe extern "C" fn();
+
+/// An initialisation that a thread may be the one to do.
+#[derive(Clone, Copy)]
+pub struct Task {
+    function: Function,
+    control: *mut c_int,
+    pc: usize,
+}
+
+/// Initialisations that a thread is in the middle of, innermost first. They live on its stack.
+#[derive(Clone, Copy)]
+pub struct Under {
+    task: Task,
+    outer: *const Under,
+}
+
+// The frame between `pthread_once` and `initialise`. The unwinder asks its personality routine what to clean up.
+global_asm!(
+    ".hidden snag_once",
+    ".globl snag_once",
+    ".type snag_once,@function",
+    "snag_once:",
+    ".cfi_startproc",
+    ".cfi_personality 0x1b, {leave}", // relative to the place, four bytes
+    "sub rsp, 8",
+    ".cfi_adjust_cfa_offset 8",
+    "call {initialise}",
+    "add rsp, 8",
+    ".cfi_adjust_cfa_offset -8",
+    "ret",
+    ".cfi_endproc",
+    ".size snag_once, . - snag_once",
+    leave = sym leave,
+    initialise = sym initialise,
+);
+
+unsafe extern "C" {
+    fn snag_once();
+}
+
+unsafe extern "C" fn initialise() {
+    let thread = thread::current();
+    let Some(task) = (unsafe { (*thread).task.take() }) else { return };
+    let under = Under { task, outer: unsafe { (*thread).under } };
+    unsafe { (*thread).under = &under };
+    acquire_unfinished(task.control.cast(), task.pc);
+    unsafe { (task.function)() };
+    unsafe { (*thread).under = under.outer };
+    if enter(thread, Next::call(task.pc)) {
+        record(op::SYNC_RELEASE, task.pc, task.control.cast());
+    }
+}
+
+/// Called for the frame of `snag_once`, twice: when a handler is searched for, and when frames are left.
+unsafe extern "C" fn leave(
+    _version: c_int,
+    actions: c_int,
+    _class: u64,
+    _exception: Pointer,
+    _context: Pointer,
+) -> c_int {
+    const CLEANUP_PHASE: c_int = 2;
+    const CONTINUE: c_int = 8;
+    let thread = thread::current();
+    if actions & CLEANUP_PHASE != 0 && !thread.is_null() {
+        let this = unsafe { &mut *thread };
+        if let Some(&Under { task, outer }) = unsafe { this.under.as_ref() } {
+            this.under = outer;
+            if enter(thread, Next::call(task.pc)) {
+                release_unfinished(task.control.cast(), task.pc);
+            }
+        }
+    }
+    CONTINUE
+}
+
+unsafe extern "C" fn once(control: *mut c_int, function: Function, pc: usize) -> c_int {
+    const BUSY: c_int = 1;
+    let thread = thread::current();
+    let real = real!(pthread_once, fn(*mut c_int, Function) -> c_int);
+    if !enter(thread, Next::call(pc)) {
+        return unsafe { real(control, function) };
+    }
+    inside(thread, || {
+        // Nobody wakes us if an exception ends the initialisation.
+        unsafe { (*thread).retries = true };
+        while is_on() && unsafe { control.read_volatile() } & 3 == BUSY {
+            block(thread, control as usize, None);
+        }
+        unsafe { (*thread).retries = false };
+    });
+    unsafe { (*thread).task = Some(Task { function, control, pc }) };
+    let result = unsafe { real(control, snag_once) };
+    let found_done = unsafe { (*thread).task.take() }.is_some();
+    if enter(thread, Next::call(pc)) {
+        if found_done {
+            record(op::SYNC_ACQUIRE, pc, control.cast());
+        }
+        inside(thread, || wake(control as usize, usize::MAX, 0));
+    }
+    result
+}
+
+// Compiled code looks at the first byte of a static variable's guard by itself, with an atomic read; the C++ library
+// writes it where no instrumentation is.
+
+const DONE: u64 = 1;
+
+fn guard_event(code: u8, order: i32, guard: Pointer, pc: usize) {
+    put3(head(code, atomic::detail(0, order), pc), guard as u64, DONE);
+}
+
+unsafe extern "C" fn guard_acquire(guard: Pointer, pc: usize) -> c_int {
+    let thread = thread::current();
+    let counts = enter(thread, Next::call(pc));
+    // Whoever has to wait does so by a futex, which lets go of the token.
+    let result = unsafe { real!(__cxa_guard_acquire, fn(Pointer) -> c_int)(guard) };
+    if counts && enter(thread, Next::call(pc)) {
+        match result {
+            0 => guard_event(op::ATOMIC_READ, atomic::ACQUIRE, guard, pc),
+            _ => acquire_unfinished(guard, pc),
+        }
+    }
+    result
+}
+
+unsafe extern "C" fn guard_release(guard: Pointer, pc: usize) {
+    let thread = thread::current();
+    if enter(thread, Next::access(op::ATOMIC_WRITE, pc, guard as usize, 1)) {
+        guard_event(op::ATOMIC_WRITE, atomic::RELEASE, guard, pc);
+    }
+    unsafe { real!(__cxa_guard_release, fn(Pointer) -> ())(guard) }
+}
+
+unsafe extern "C" fn guard_abort(guard: Pointer, pc: usize) {
+    if enter(thread::current(), Next::call(pc)) {
+        release_unfinished(guard, pc);
+    }
+    unsafe { real!(__cxa_guard_abort, fn(Pointer) -> ())(guard) }
+}
+
+stubs! {
+    pthread_once "rdx" once; call_once "rdx" once;
+    __cxa_guard_acquire "rsi" guard_acquire; __cxa_guard_release "rsi" guard_release;
+    __cxa_guard_abort "rsi" guard_abort;
+}

@@ -1,0 +1,80 @@
+//! Signals, timers and processes: who sends a signal, sets a timer or starts a process comes before who gets the signal, reads the
+//! timer, or learns that the process has ended.
+
+use crate::base::c::Pointer;
+use crate::interpose::descriptors::{begins, gives, gives_object, noting, takes_object};
+use crate::wire::SIGNALS;
+use crate::{real, stubs};
+use core::ffi::{c_int, c_uint};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Whether the program has sent anything: if not, a handler need not look.
+static SENT: AtomicBool = AtomicBool::new(false);
+
+/// Something is about to be sent. With the token.
+pub fn sends() {
+    SENT.store(true, Relaxed);
+    gives_object(SIGNALS);
+}
+
+/// A handler is about to run.
+pub fn handles() {
+    if SENT.load(Relaxed) {
+        crate::scheduler::free_running::leaving(|| {
+            if begins(0) {
+                takes_object(SIGNALS);
+            }
+        });
+    }
+}
+
+/// Calls that send. They must not hold the token: the signal may come before they return.
+macro_rules! send {
+    ($($name:ident $register:literal ($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
+        const _: () = {
+            unsafe extern "C" fn recorded($($argument: $type,)* pc: usize) -> $result {
+                noting(pc, false, sends, || unsafe { real!($name, fn($($type),*) -> $result)($($argument),*) })
+            }
+            stubs! { $name $register recorded; }
+        };
+    )*};
+}
+
+send! {
+    kill "rdx" (p: c_int, s: c_int) -> c_int;
+    killpg "rdx" (p: c_int, s: c_int) -> c_int;
+    tgkill "rcx" (p: c_int, t: c_int, s: c_int) -> c_int;
+    pthread_kill "rdx" (t: usize, s: c_int) -> c_int;
+    sigqueue "rcx" (p: c_int, s: c_int, v: Pointer) -> c_int;
+    pthread_sigqueue "rcx" (t: usize, s: c_int, v: Pointer) -> c_int;
+    alarm "rsi" (t: c_uint) -> c_uint;
+    ualarm "rdx" (t: c_uint, i: c_uint) -> c_uint;
+    setitimer "rcx" (k: c_int, n: Pointer, o: Pointer) -> c_int;
+    timer_settime "r8" (t: Pointer, f: c_int, n: Pointer, o: Pointer) -> c_int;
+}
+
+unsafe extern "C" fn set_timer(descriptor: c_int, flags: c_int, new: Pointer, old: Pointer, pc: usize) -> c_int {
+    let really = real!(timerfd_settime, fn(c_int, c_int, Pointer, Pointer) -> c_int);
+    noting(pc, false, || gives(descriptor), || unsafe { really(descriptor, flags, new, old) })
+}
+
+stubs! { timerfd_settime "r8" set_timer; }
+
+macro_rules! spawn {
+    ($($name:ident)*) => {$(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            child: Pointer,
+            program: Pointer,
+            actions: Pointer,
+            attributes: Pointer,
+            arguments: Pointer,
+            environment: Pointer,
+        ) -> c_int {
+            let really = real!($name, fn(Pointer, Pointer, Pointer, Pointer, Pointer, Pointer) -> c_int);
+            noting(0, false, sends, || unsafe { really(child, program, actions, attributes, arguments, environment) })
+        }
+    )*};
+}
+
+spawn! { posix_spawn posix_spawnp }
