@@ -31,6 +31,7 @@
 
 mod base;
 mod interpose;
+mod protocol;
 mod rewrite;
 mod scheduler;
 mod tsan;

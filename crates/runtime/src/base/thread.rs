@@ -1,9 +1,14 @@
 //! What the runtime knows about a thread, and how a thread finds it.
+//!
+//! All of it is atomic words: a thread, the scheduler, the watchdog and signal handlers look at the same block. The comment
+//! of a field says who writes it where that is not the thread itself.
 
-use crate::base::memory::{Global, map};
-use crate::wire::{head, op};
+use crate::base::frames::{self, Frames};
+use crate::base::memory::map;
+use crate::base::relaxed::Relaxed;
+use crate::protocol::go::Go;
 use core::arch::{asm, global_asm};
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 
 // A word of thread-local storage in the static block, so that no access to it can allocate.
 global_asm!(
@@ -19,26 +24,6 @@ global_asm!(
 
 /// Most threads a program may start while it is recorded.
 const MOST: usize = 1 << 16;
-
-/// Frames of the shadow stack that are told apart; deeper ones are not recorded.
-const DEEPEST: usize = 4096;
-
-/// Stack pointers of frames.
-pub type Frames = [usize; DEEPEST];
-
-/// Room for frames.
-pub fn new_frames() -> *mut Frames {
-    map(size_of::<Frames>(), None).cast()
-}
-
-/// Gives it back.
-pub fn drop_frames(frames: *mut Frames) {
-    if !frames.is_null() {
-        unsafe {
-            crate::base::c::system(crate::base::c::number::MUNMAP, [frames as usize, size_of::<Frames>(), 0, 0, 0, 0])
-        };
-    }
-}
 
 /// What a thread does, as the scheduler sees it.
 #[repr(u32)]
@@ -60,61 +45,63 @@ pub enum State {
 #[repr(C, align(64))]
 pub struct Thread {
     /// In order of creation; the first thread is 0.
-    pub number: u32,
+    pub number: Relaxed<u32>,
     /// Depth of calls into the runtime; events of the runtime's own doing are no events.
-    pub inside: u32,
+    pub inside: Relaxed<u32>,
     /// A [`State`]; changed under the scheduler's lock.
     pub state: AtomicU32,
-    /// 1 when the thread was given the token.
-    pub go: AtomicU32,
+    /// By which it is given the token.
+    pub go: Go<AtomicU32>,
     /// The kernel's number of the thread.
     pub kernel: AtomicU32,
     /// What it waits for while blocked: an address, or a key made from a thread's number.
-    pub key: usize,
+    pub key: Relaxed<usize>,
     /// Whether its wait has a deadline.
-    pub timed: bool,
-    /// Whether it is in a call of the C library in the middle of an operation; see [`crate::scheduler::token::lend`].
-    pub lends: bool,
+    pub timed: Relaxed<bool>,
+    /// Whether it is in a call of the C library in the middle of an operation; see [`crate::scheduler::lend`].
+    pub lends: Relaxed<bool>,
     /// Whether it waits for a lock, and may look again at any time.
-    pub retries: bool,
+    pub retries: Relaxed<bool>,
     /// It was woken to take what it waits for, and somebody else was faster. Whoever wakes it again lets it run.
-    pub starves: bool,
+    pub starves: Relaxed<bool>,
     /// How often in a row it has tried to take a mutex that another thread had.
-    pub tries: u32,
-    /// The word that it waited for last by a futex, and how often in a row.
-    pub waited: (usize, u32),
+    pub tries: Relaxed<u32>,
+    /// The word that it waited for last by a futex.
+    pub waited_for: Relaxed<usize>,
+    /// How often in a row it has waited for that.
+    pub waits: Relaxed<u32>,
     /// Whether its last wait timed out.
-    pub timed_out: bool,
+    pub timed_out: Relaxed<bool>,
     /// Whether it was blocked since it last held the token.
-    pub was_blocked: bool,
+    pub was_blocked: Relaxed<bool>,
     /// The notify that ended its last wait, or 0.
-    pub notified_by: u64,
+    pub notified_by: Relaxed<u64>,
     /// Steps done before it got the token last.
-    pub steps: u64,
+    pub steps: Relaxed<u64>,
     /// Depth of `__tsan_ignore_thread_begin`: its plain accesses do not count.
-    pub ignoring: u32,
+    pub ignoring: Relaxed<u32>,
     /// How often its destructor of thread-specific data is still put off.
-    pub put_off: u32,
+    pub put_off: Relaxed<u32>,
     /// What it is about to initialise, unless another thread has done so.
-    pub task: Option<crate::interpose::once::Task>,
+    pub task: Relaxed<*mut crate::interpose::once::Task>,
     /// What it is in the middle of initialising.
-    pub under: *const crate::interpose::once::Under,
+    pub under: Relaxed<*mut crate::interpose::once::Under>,
     /// The parallel region that it is in; null outside.
-    pub region: *const crate::interpose::openmp::Region,
+    pub region: Relaxed<*mut crate::interpose::openmp::Region>,
     /// Set in a blocking call, in which signal handlers run at once.
-    pub in_call: bool,
+    pub in_call: Relaxed<bool>,
     /// Where the blocking call was made from that it is in.
-    pub call_pc: usize,
+    pub call_pc: Relaxed<usize>,
     /// 1 if somebody wants it to be cancelled.
     pub cancel_requested: AtomicU32,
     /// It does not want to be, for now.
-    pub cancel_disabled: bool,
+    pub cancel_disabled: Relaxed<bool>,
     /// It may be cancelled anywhere, not only at cancellation points.
-    pub cancel_asynchronous: bool,
+    pub cancel_asynchronous: Relaxed<bool>,
     /// It is blocked or in a call at a cancellation point.
-    pub cancellable: bool,
+    pub cancellable: Relaxed<bool>,
     /// Whether its last wait was ended by a cancellation.
-    pub interrupted: bool,
+    pub interrupted: Relaxed<bool>,
     /// The pthread handle, also when it is joined or detached.
     pub identity: AtomicUsize,
     /// The pthread handle; 0 once joined or detached.
@@ -122,36 +109,38 @@ pub struct Thread {
     /// Signals to be handled at the next safe point, as bits.
     pub pending_signals: AtomicUsize,
     /// What came with the last of them.
-    pub information: crate::interpose::signals::Information,
+    pub information: [Relaxed<u64>; 16],
     /// What is to be done about them while it is blocked.
-    pub while_blocked: crate::interpose::signals::WhileBlocked,
+    pub while_blocked: Relaxed<crate::interpose::signals::WhileBlocked>,
     /// Whether its last wait was ended by one.
-    pub signalled: bool,
+    pub signalled: Relaxed<bool>,
     /// Whether that one's handler wants interrupted calls to fail.
-    pub fails: bool,
+    pub fails: Relaxed<bool>,
     /// Frames on the shadow stack.
-    pub depth: usize,
+    pub depth: Relaxed<usize>,
     /// The stack pointer of each frame: what lies below a new frame has been left by `longjmp`.
-    pub frames: *mut Frames,
+    pub frames: Relaxed<*mut Frames>,
     /// The fiber that it runs on; null as long as it knows none.
-    pub fiber: *mut crate::tsan::fibers::Fiber,
+    pub fiber: Relaxed<*mut crate::tsan::fibers::Fiber>,
     /// Its accesses, if threads run freely.
     pub own: crate::scheduler::free_running::Own,
     /// What it may be waiting for in a loop.
     pub spins: crate::scheduler::spin::Spins,
     /// What it is doing, as it was said when that began.
-    pub next: crate::scheduler::token::Next,
+    pub doing: crate::scheduler::Doing,
     /// What an acquiring fence would acquire.
     pub unacquired: crate::tsan::atomic::Unacquired,
 }
 
-static TABLE: Global<*mut Thread> = Global::new(core::ptr::null_mut());
+/// Zeroed memory for all threads, which stays; null before [`prepare`].
+static TABLE: AtomicPtr<Thread> = AtomicPtr::new(core::ptr::null_mut());
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// The thread that runs this; null if it is none of the program's or not yet known.
+/// The address of the block of the thread that runs this; 0 if it is none of the program's or not yet known.
 #[inline(always)]
-pub fn current() -> *mut Thread {
-    let thread: *mut Thread;
+pub fn current_address() -> usize {
+    let thread: usize;
+    // SAFETY: the two instructions read a word of the static thread-local storage that every thread has.
     unsafe {
         asm!("mov {0}, qword ptr [rip + snag_current@GOTTPOFF]", "mov {0}, qword ptr fs:[{0}]",
              out(reg) thread, options(nostack, preserves_flags, readonly));
@@ -159,60 +148,86 @@ pub fn current() -> *mut Thread {
     thread
 }
 
-pub fn set_current(thread: *mut Thread) {
+/// The thread that runs this, unless it is none of the program's or not yet known.
+#[inline(always)]
+pub fn current() -> Option<&'static Thread> {
+    // SAFETY: `set_current` puts nothing there but null and references that live for ever.
+    unsafe { (current_address() as *const Thread).as_ref() }
+}
+
+pub fn set_current(thread: Option<&'static Thread>) {
+    let address = thread.map_or(0, Thread::address);
+    // SAFETY: the word of the static thread-local storage is this thread's own.
     unsafe {
         asm!("mov {0}, qword ptr [rip + snag_current@GOTTPOFF]", "mov qword ptr fs:[{0}], {1}",
-             out(reg) _, in(reg) thread, options(nostack, preserves_flags));
+             out(reg) _, in(reg) address, options(nostack, preserves_flags));
     }
 }
 
 /// Makes room for all threads. Once, before the first.
 pub fn prepare() {
-    unsafe { *TABLE.get() = map(MOST * size_of::<Thread>(), None).cast() };
+    TABLE.store(map(MOST * size_of::<Thread>(), None).cast(), Release);
 }
 
-/// A new thread; `None` if there are too many.
-pub fn new() -> Option<*mut Thread> {
+/// A new thread; `None` if there are too many. With the token.
+pub fn new() -> Option<&'static Thread> {
     let number = COUNT.load(Relaxed);
     if number as usize >= MOST {
         return None;
     }
     COUNT.store(number + 1, Relaxed);
-    let thread = by_number(number);
-    unsafe {
-        (*thread).number = number;
-        (*thread).frames = new_frames();
-    }
+    let thread = by_number(number)?;
+    thread.number.set(number);
+    thread.frames.set(frames::new_frames());
     Some(thread)
 }
 
-pub fn by_number(number: u32) -> *mut Thread {
-    unsafe { (*TABLE.get()).add(number as usize) }
+/// All threads, in order of creation, also those that have ended.
+pub fn all() -> &'static [Thread] {
+    let table = TABLE.load(Acquire);
+    if table.is_null() {
+        return &[];
+    }
+    // SAFETY: `prepare` has mapped room for `MOST` threads, and `new` counts no more. The memory stays mapped, and zeroes
+    // are a valid thread.
+    unsafe { core::slice::from_raw_parts(table, COUNT.load(Relaxed) as usize) }
 }
 
-pub fn count() -> u32 {
-    COUNT.load(Relaxed)
+pub fn by_number(number: u32) -> Option<&'static Thread> {
+    all().get(number as usize)
 }
 
-/// The thread with this handle that has not been joined; null if there is none.
-pub fn by_handle(handle: usize) -> *mut Thread {
-    let matches = |&thread: &*mut Thread| unsafe { (*thread).handle.load(Relaxed) == handle };
-    (0..count()).rev().map(by_number).find(matches).unwrap_or(core::ptr::null_mut())
+/// The thread whose block is at an address.
+pub fn by_address(address: usize) -> Option<&'static Thread> {
+    let all = all();
+    all.get(address.wrapping_sub(all.as_ptr() as usize) / size_of::<Thread>())
 }
 
-/// The last thread that had this handle, even if it is detached or dead; null if none had.
-pub fn by_identity(handle: usize) -> *mut Thread {
-    let matches = |&thread: &*mut Thread| unsafe { (*thread).identity.load(Relaxed) == handle };
-    (0..count()).rev().map(by_number).find(matches).unwrap_or(core::ptr::null_mut())
+/// The thread with this handle that has not been joined.
+pub fn by_handle(handle: usize) -> Option<&'static Thread> {
+    all().iter().rev().find(|thread| thread.handle.load(Relaxed) == handle)
+}
+
+/// The last thread that had this handle, even if it is detached or dead.
+pub fn by_identity(handle: usize) -> Option<&'static Thread> {
+    all().iter().rev().find(|thread| thread.identity.load(Relaxed) == handle)
 }
 
 impl Thread {
-    pub fn state(&self) -> u32 {
-        self.state.load(Relaxed)
+    /// What [`crate::scheduler::HOLDER`] has while the thread holds the token.
+    #[inline(always)]
+    pub fn address(&self) -> usize {
+        self as *const Thread as usize
+    }
+
+    /// Whether the runtime is not at work in it: then what it does are events.
+    #[inline(always)]
+    pub fn is_outside(&self) -> bool {
+        self.inside.get() == 0
     }
 
     pub fn is(&self, state: State) -> bool {
-        self.state() == state as u32
+        self.state.load(Relaxed) == state as u32
     }
 
     pub fn set(&self, state: State) {
@@ -221,61 +236,21 @@ impl Thread {
 
     /// What threads that join this one wait for.
     pub fn end_key(&self) -> usize {
-        0x1000_0000_0000_0000 + self.number as usize
+        0x1000_0000_0000_0000 + self.number.get() as usize
     }
 }
 
-/// The thread enters a function: the records of that go to `put`.
-#[inline(always)]
-pub unsafe fn enter_frame(thread: *mut Thread, pc: usize, stack: usize, put: impl Fn(u64)) {
-    let (depth, frames) = unsafe { (&mut (*thread).depth, &mut *(*thread).frames) };
-    // Frames that lie below this one were left without a word, by longjmp.
-    while *depth > 0 && frames[(*depth).min(DEEPEST) - 1] <= stack {
-        *depth = (*depth).min(DEEPEST) - 1;
-        put(head(op::LEAVE, 0, 0));
-    }
-    if *depth < DEEPEST {
-        frames[*depth] = stack;
-        put(head(op::ENTER, 0, pc));
-    }
-    *depth += 1;
-}
-
-/// It returns from one.
-#[inline(always)]
-pub unsafe fn leave_frame(thread: *mut Thread, put: impl Fn(u64)) {
-    let depth = unsafe { &mut (*thread).depth };
-    if *depth > 0 {
-        *depth -= 1;
-        if *depth < DEEPEST {
-            put(head(op::LEAVE, 0, 0));
-        }
-    }
-}
-
-/// It goes on in a function that it has called others from, without returning from them: there the stack pointer is `stack`
-/// between two calls.
-pub unsafe fn leave_frames(thread: *mut Thread, stack: usize, put: impl Fn(u64)) {
-    let (depth, frames) = unsafe { (&mut (*thread).depth, &*(*thread).frames) };
-    // A call puts the place to return to onto the stack; so did the one by which the function told us of its frame.
-    let own = stack.wrapping_sub(size_of::<usize>());
-    let known = (*depth).min(DEEPEST);
-    // Frames of a signal handler may lie on another stack, so addresses decide only if the function's own frame is not there.
-    let stays = match frames[..known].iter().rposition(|&frame| frame == own) {
-        Some(index) => index + 1,
-        None => frames[..known].iter().rposition(|&frame| frame > own).map_or(0, |index| index + 1),
-    };
-    if stays < known {
-        *depth = stays;
-        (stays..known).for_each(|_| put(head(op::LEAVE, 0, 0)));
+impl PartialEq for Thread {
+    fn eq(&self, other: &Thread) -> bool {
+        core::ptr::eq(self, other)
     }
 }
 
 /// Runs with the depth of calls into the runtime raised.
 #[inline]
-pub fn inside<R>(thread: *mut Thread, work: impl FnOnce() -> R) -> R {
-    unsafe { (*thread).inside += 1 };
+pub fn inside<R>(thread: &Thread, work: impl FnOnce() -> R) -> R {
+    thread.inside.add(1);
     let result = work();
-    unsafe { (*thread).inside -= 1 };
+    thread.inside.subtract(1);
     result
 }

@@ -3,20 +3,15 @@
 //!
 //! Each call is two steps, before and after, whether it blocks or not.
 
-use crate::base::c::{self, Pointer, Timespec, number};
+use crate::base::c::{self, Pointer};
+use crate::base::kernel;
 use crate::base::record::{put_range, put3};
 use crate::base::thread::{self, inside};
-use crate::interpose::cancel;
-use crate::interpose::descriptors::{
-    accepted, brought, gives, gives_object, object_of, puts_into, takes, takes_object,
-};
-use crate::interpose::heap::appeared;
-use crate::interpose::readiness::{polled, selected, waited, watches};
-use crate::interpose::streams::takes_stream;
-use crate::scheduler::token::{Next, acquire, enter, is_on, release, step, yield_now};
-use crate::wire::{SIGNALS, head, op};
-use crate::{real, stubs};
-use core::ffi::{c_int, c_long, c_uint, c_ulong};
+use crate::interpose::{cancel, signals};
+use crate::scheduler::free_running::{is_free, leaving};
+use crate::scheduler::{Next, acquire, enter, is_on, release, step, yield_now};
+use crate::wire::{head, op};
+use core::ffi::c_int;
 
 /// Lets go of the token around a call.
 pub fn around<R>(call: impl FnOnce() -> R) -> R {
@@ -24,24 +19,24 @@ pub fn around<R>(call: impl FnOnce() -> R) -> R {
 }
 
 /// Whether a call that ended like this was interrupted by a signal; only for cancellation points.
-type IsInterrupted<R> = Option<fn(&R) -> bool>;
+pub type IsInterrupted<R> = Option<fn(&R) -> bool>;
 
 /// For calls that set errno.
-fn by_errno<R>(_: &R) -> bool {
+pub fn by_errno<R>(_: &R) -> bool {
     c::errno() == c::EINTR
 }
 
 /// The same, with events before and after.
 #[inline]
-fn around_with<R>(
+pub fn around_with<R>(
     pc: usize,
     is_interrupted: IsInterrupted<R>,
     before: impl FnOnce(),
     call: impl FnOnce() -> R,
     after: impl FnOnce(&R),
 ) -> R {
-    let thread = thread::current();
-    if !is_on() || thread.is_null() || unsafe { (*thread).inside } != 0 || !enter(thread, Next::call(pc)) {
+    let Some(thread) = thread::current().filter(|thread| is_on() && thread.is_outside()) else { return call() };
+    if enter(Next::call(pc)).is_none() {
         return call();
     }
     let mut interrupted = false;
@@ -50,26 +45,26 @@ fn around_with<R>(
     }
     let errno_before = c::errno();
     let result = inside(thread, || {
-        unsafe { (*thread).call_pc = pc };
+        thread.call_pc.set(pc);
         before();
         release(thread);
-        let outside = unsafe { core::mem::replace(&mut (*thread).cancellable, is_interrupted.is_some()) };
-        unsafe { (*thread).in_call = true };
-        if crate::interpose::signals::pending(unsafe { &*thread }) != 0 {
-            crate::interpose::signals::deliver_in_call(thread);
+        let outside = thread.cancellable.replace(is_interrupted.is_some());
+        thread.in_call.set(true);
+        if signals::pending(thread) != 0 {
+            signals::deliver_in_call(thread);
         }
         c::set_errno(0);
         let result = call();
         interrupted = is_interrupted.is_some_and(|is| is(&result));
         // A call that goes well leaves errno alone.
         let error = if c::errno() == 0 { errno_before } else { c::errno() };
-        unsafe { (*thread).in_call = false };
-        unsafe { (*thread).cancellable = outside };
+        thread.in_call.set(false);
+        thread.cancellable.set(outside);
         if is_on() {
             acquire(thread);
             if is_on() {
                 // A signal handler may have made calls of its own.
-                unsafe { (*thread).call_pc = pc };
+                thread.call_pc.set(pc);
                 step(thread, Next::call(pc));
                 after(&result);
             }
@@ -85,7 +80,7 @@ fn around_with<R>(
 
 /// Where the call was made from that the thread is in.
 pub fn call_pc() -> usize {
-    unsafe { (*thread::current()).call_pc }
+    thread::current().map_or(0, |thread| thread.call_pc.get())
 }
 
 pub fn writes(at: Pointer, length: usize) {
@@ -96,13 +91,13 @@ pub fn writes(at: Pointer, length: usize) {
 
 /// Announces what a call that is about to be made may write.
 pub fn may_write(at: Pointer, length: usize) {
-    if crate::scheduler::free_running::is_free() && length > 0 && !at.is_null() {
+    if is_free() && length > 0 && !at.is_null() {
         put3(head(op::MAY_TOUCH, 0, 0), at as u64, length as u64 | 1 << 63);
     }
 }
 
 fn may_read(at: Pointer, length: usize) {
-    if crate::scheduler::free_running::is_free() {
+    if is_free() {
         put3(head(op::MAY_TOUCH, 0, 0), at as u64, length as u64);
     }
 }
@@ -114,343 +109,28 @@ pub fn reads(at: Pointer, length: usize) {
     }
 }
 
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Piece {
-    at: Pointer,
-    length: usize,
-}
-
-fn vector(pieces: Pointer, count: c_int, total: isize, each: fn(Pointer, usize)) {
-    let mut left = total.max(0) as usize;
-    for i in 0..count.max(0) as usize {
-        let piece = unsafe { *(pieces as *const Piece).add(i) };
-        let length = piece.length.min(left);
-        each(piece.at, length);
-        left -= length;
-    }
-}
-
-/// Each call comes with the register in which its next argument would be: there the place it is called from is put.
-macro_rules! calls {
-    ($interrupted:expr; $($name:ident $register:tt ($($argument:ident: $type:ty),*) -> $result:ty;
-       $before:expr; |$answer:ident| $after:expr;)*) => {$(
-        const _: () = {
-            unsafe extern "C" fn recorded($($argument: $type,)* pc: usize) -> $result {
-                around_with(
-                    pc,
-                    $interrupted,
-                    || $before,
-                    || unsafe { real!($name, fn($($type),*) -> $result)($($argument),*) },
-                    |$answer| $after,
-                )
-            }
-            stub! { $name $register recorded }
-        };
-    )*};
-}
-
-/// Functions of six arguments get their seventh on the stack.
-macro_rules! stub {
-    ($name:ident stack $target:path) => {
-        #[unsafe(no_mangle)]
-        #[unsafe(naked)]
-        pub unsafe extern "C" fn $name() {
-            core::arch::naked_asm!(
-                ".cfi_startproc",
-                "push qword ptr [rsp]",
-                ".cfi_adjust_cfa_offset 8",
-                "call {target}",
-                "mov qword ptr [rsp], rax",
-                "call {leave}",
-                "pop rax",
-                ".cfi_adjust_cfa_offset -8",
-                "ret",
-                ".cfi_endproc",
-                target = sym $target,
-                leave = sym $crate::scheduler::free_running::leave,
-            )
-        }
-    };
-    ($name:ident $register:literal $target:path) => {
-        stubs! { $name $register $target; }
-    };
-}
-
-/// The pieces of a `struct msghdr`.
-fn message(message: Pointer, total: isize, each: fn(Pointer, usize)) {
-    let words = message as *const usize;
-    let (pieces, count) = unsafe { (*words.add(2), *words.add(3)) };
-    vector(pieces as Pointer, count as c_int, total, each);
-}
-
-/// Several of them, each with the length of what came.
-fn messages(all: Pointer, count: c_uint, each: fn(Pointer, isize)) {
-    const SIZE: usize = 64;
-    const LENGTH: usize = 56;
-    for i in 0..count as usize {
-        let at = all as usize + SIZE * i;
-        each(at as Pointer, unsafe { *((at + LENGTH) as *const u32) } as isize);
-    }
-}
-
-/// A child has ended, and this is how.
-fn ended(status: Pointer, child: c_int) {
-    if child > 0 {
-        takes_object(SIGNALS);
-        writes(status, 4);
-    }
-}
-
-// Message queues and semaphores of System V.
-
-const UNLOCK: c_int = 8;
-
-fn queue(id: c_int) -> u64 {
-    object_of([u64::MAX, 1, id as u64, 0]) as u64
-}
-
-fn set(id: c_int) -> u64 {
-    object_of([u64::MAX, 2, id as u64, 0]) as u64
-}
-
-fn any_operation(operations: Pointer, count: usize, is: fn(i16) -> bool) -> bool {
-    (0..count).any(|i| is(unsafe { *(operations as *const i16).add(3 * i + 1) }))
-}
-
-/// Sets of descriptors below `limit`, which the kernel has written.
-fn sets(limit: c_int, answer: c_int, sets: [Pointer; 3], each: fn(Pointer, usize)) {
-    if answer >= 0 {
-        let bytes = (limit.max(0) as usize).div_ceil(64) * 8;
-        sets.into_iter().for_each(|set| each(set, bytes));
-    }
-}
-
-fn length(count: isize) -> usize {
-    count.max(0) as usize
-}
-
-calls! {
-    Some(by_errno);
-    read "rcx" (fd: c_int, to: Pointer, n: usize) -> isize; may_write(to, n); |r| { takes(fd); writes(to, length(*r)) };
-    __read_chk "r8" (fd: c_int, to: Pointer, n: usize, m: usize) -> isize; may_write(to, n); |r| { takes(fd); writes(to, length(*r)) };
-    pread "r8" (fd: c_int, to: Pointer, n: usize, at: i64) -> isize; may_write(to, n); |r| { takes(fd); writes(to, length(*r)) };
-    pread64 "r8" (fd: c_int, to: Pointer, n: usize, at: i64) -> isize; may_write(to, n); |r| { takes(fd); writes(to, length(*r)) };
-    readv "rcx" (fd: c_int, to: Pointer, n: c_int) -> isize; vector(to, n, isize::MAX, may_write); |r| { takes(fd); vector(to, n, *r, writes) };
-    recv "r8" (fd: c_int, to: Pointer, n: usize, f: c_int) -> isize; may_write(to, n); |r| { takes(fd); writes(to, length(*r)) };
-    recvfrom stack (fd: c_int, to: Pointer, n: usize, f: c_int, a: Pointer, l: Pointer) -> isize; may_write(to, n);
-        |r| { takes(fd); writes(to, length(*r)) };
-    recvmsg "rcx" (fd: c_int, m: Pointer, f: c_int) -> isize; message(m, isize::MAX, may_write); |r| { takes(fd); message(m, *r, writes); if *r >= 0 { brought(m) } };
-    recvmmsg "r9" (fd: c_int, m: Pointer, n: c_uint, f: c_int, t: Pointer) -> c_int; messages(m, n, |m, _| message(m, isize::MAX, may_write));
-        |r| { takes(fd); messages(m, (*r).max(0) as c_uint, |m, length| { message(m, length, writes); brought(m) }) };
-    sendmmsg "r8" (fd: c_int, m: Pointer, n: c_uint, f: c_int) -> c_int; { messages(m, n, |m, _| message(m, isize::MAX, reads)); gives(fd) }; |_r| ();
-    splice stack (from: c_int, a: Pointer, to: c_int, b: Pointer, n: usize, f: c_uint) -> isize; puts_into(to); |_r| takes(from);
-    eventfd_read "rdx" (fd: c_int, to: Pointer) -> c_int; may_write(to, 8); |r| if *r == 0 { takes(fd); writes(to, 8) };
-    eventfd_write "rdx" (fd: c_int, n: u64) -> c_int; gives(fd); |_r| ();
-    mq_send "r8" (q: c_int, from: Pointer, n: usize, k: c_uint) -> c_int; { reads(from, n); gives(q) }; |_r| ();
-    mq_timedsend "r9" (q: c_int, from: Pointer, n: usize, k: c_uint, t: Pointer) -> c_int; { reads(from, n); gives(q) }; |_r| ();
-    mq_receive "r8" (q: c_int, to: Pointer, n: usize, k: Pointer) -> isize; { may_write(to, n); may_write(k, 4) };
-        |r| if *r >= 0 { takes(q); writes(to, length(*r)); writes(k, 4) };
-    mq_timedreceive "r9" (q: c_int, to: Pointer, n: usize, k: Pointer, t: Pointer) -> isize; { may_write(to, n); may_write(k, 4) };
-        |r| if *r >= 0 { takes(q); writes(to, length(*r)); writes(k, 4) };
-    __recv_chk "r9" (fd: c_int, to: Pointer, n: usize, m: usize, f: c_int) -> isize; may_write(to, n);
-        |r| { takes(fd); writes(to, length(*r)) };
-    __pread_chk "r9" (fd: c_int, to: Pointer, n: usize, at: i64, m: usize) -> isize; may_write(to, n);
-        |r| { takes(fd); writes(to, length(*r)) };
-    __pread64_chk "r9" (fd: c_int, to: Pointer, n: usize, at: i64, m: usize) -> isize; may_write(to, n);
-        |r| { takes(fd); writes(to, length(*r)) };
-    preadv "r8" (fd: c_int, to: Pointer, n: c_int, at: i64) -> isize; vector(to, n, isize::MAX, may_write); |r| { takes(fd); vector(to, n, *r, writes) };
-    preadv64 "r8" (fd: c_int, to: Pointer, n: c_int, at: i64) -> isize; vector(to, n, isize::MAX, may_write); |r| { takes(fd); vector(to, n, *r, writes) };
-    pwritev "r8" (fd: c_int, from: Pointer, n: c_int, at: i64) -> isize;
-        { vector(from, n, isize::MAX, reads); puts_into(fd) }; |_r| ();
-    pwritev64 "r8" (fd: c_int, from: Pointer, n: c_int, at: i64) -> isize;
-        { vector(from, n, isize::MAX, reads); puts_into(fd) }; |_r| ();
-    write "rcx" (fd: c_int, from: Pointer, n: usize) -> isize; { reads(from, n); puts_into(fd) }; |_r| ();
-    pwrite "r8" (fd: c_int, from: Pointer, n: usize, at: i64) -> isize; { reads(from, n); puts_into(fd) }; |_r| ();
-    pwrite64 "r8" (fd: c_int, from: Pointer, n: usize, at: i64) -> isize; { reads(from, n); puts_into(fd) }; |_r| ();
-    writev "rcx" (fd: c_int, from: Pointer, n: c_int) -> isize; { vector(from, n, isize::MAX, reads); puts_into(fd) }; |_r| ();
-    send "r8" (fd: c_int, from: Pointer, n: usize, f: c_int) -> isize; { reads(from, n); gives(fd) }; |_r| ();
-    sendto stack (fd: c_int, from: Pointer, n: usize, f: c_int, a: Pointer, l: c_uint) -> isize;
-        { reads(from, n); gives(fd) }; |_r| ();
-    sendmsg "rcx" (fd: c_int, m: Pointer, f: c_int) -> isize; { message(m, isize::MAX, reads); gives(fd) }; |_r| ();
-    accept "rcx" (fd: c_int, a: Pointer, l: Pointer) -> c_int; (); |r| accepted(*r);
-    accept4 "r8" (fd: c_int, a: Pointer, l: Pointer, f: c_int) -> c_int; (); |r| accepted(*r);
-    connect "rcx" (fd: c_int, a: Pointer, l: c_uint) -> c_int; gives(fd); |_r| ();
-    poll "rcx" (f: Pointer, n: c_ulong, t: c_int) -> c_int; may_write(f, n as usize * 8); |r| { writes(f, n as usize * 8); polled(f, n as usize, *r) };
-    ppoll "r8" (f: Pointer, n: c_ulong, t: Pointer, s: Pointer) -> c_int; may_write(f, n as usize * 8); |r| { writes(f, n as usize * 8); polled(f, n as usize, *r) };
-    __poll_chk "r8" (f: Pointer, n: c_ulong, t: c_int, m: usize) -> c_int; may_write(f, n as usize * 8); |r| { writes(f, n as usize * 8); polled(f, n as usize, *r) };
-    select "r9" (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer) -> c_int; sets(n, 0, [r, w, e], may_write); |a| { sets(n, *a, [r, w, e], writes); selected(n, *a, [r, e]) };
-    pselect stack (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer, s: Pointer) -> c_int; sets(n, 0, [r, w, e], may_write);
-        |a| { sets(n, *a, [r, w, e], writes); selected(n, *a, [r, e]) };
-    epoll_wait "r8" (fd: c_int, to: Pointer, n: c_int, t: c_int) -> c_int; may_write(to, 12 * n.max(0) as usize);
-        |r| { takes(fd); writes(to, 12 * (*r).max(0) as usize); waited(fd, to, *r) };
-    epoll_pwait "r9" (fd: c_int, to: Pointer, n: c_int, t: c_int, s: Pointer) -> c_int; may_write(to, 12 * n.max(0) as usize);
-        |r| { takes(fd); writes(to, 12 * (*r).max(0) as usize); waited(fd, to, *r) };
-    epoll_pwait2 "r9" (fd: c_int, to: Pointer, n: c_int, t: Pointer, s: Pointer) -> c_int; may_write(to, 12 * n.max(0) as usize);
-        |r| { takes(fd); writes(to, 12 * (*r).max(0) as usize); waited(fd, to, *r) };
-    nanosleep "rdx" (t: *const Timespec, l: Pointer) -> c_int; (); |_r| ();
-    usleep "rsi" (t: c_uint) -> c_int; (); |_r| ();
-    sleep "rsi" (t: c_uint) -> c_uint; (); |_r| ();
-    wait "rsi" (s: Pointer) -> c_int; may_write(s, 4); |r| ended(s, *r);
-    waitpid "rcx" (p: c_int, s: Pointer, f: c_int) -> c_int; may_write(s, 4); |r| ended(s, *r);
-    wait3 "rcx" (s: Pointer, f: c_int, u: Pointer) -> c_int; may_write(s, 4); |r| ended(s, *r);
-    wait4 "r8" (p: c_int, s: Pointer, f: c_int, u: Pointer) -> c_int; may_write(s, 4); |r| ended(s, *r);
-    waitid "r8" (k: c_int, i: c_uint, s: Pointer, f: c_int) -> c_int; (); |r| if *r == 0 { takes_object(SIGNALS) };
-    sigwaitinfo "rdx" (s: Pointer, i: Pointer) -> c_int; (); |r| if *r > 0 { takes_object(SIGNALS) };
-    sigtimedwait "rcx" (s: Pointer, i: Pointer, t: Pointer) -> c_int; (); |r| if *r > 0 { takes_object(SIGNALS) };
-    sigsuspend "rsi" (s: Pointer) -> c_int; (); |_r| ();
-    pause "rdi" () -> c_int; (); |_r| ();
-    lockf "rcx" (fd: c_int, o: c_int, n: i64) -> c_int; (); |_r| ();
-    fsync "rsi" (fd: c_int) -> c_int; (); |_r| ();
-    fdatasync "rsi" (fd: c_int) -> c_int; (); |_r| ();
-    fgets "rcx" (to: Pointer, n: c_int, f: Pointer) -> Pointer; may_write(to, n.max(0) as usize);
-        |r| { takes_stream(f); if !r.is_null() { writes(to, unsafe { text_length(to) } + 1) } };
-    __fgets_chk "r8" (to: Pointer, m: usize, n: c_int, f: Pointer) -> Pointer; may_write(to, n.max(0) as usize);
-        |r| { takes_stream(f); if !r.is_null() { writes(to, unsafe { text_length(to) } + 1) } };
-    __fread_chk "r9" (to: Pointer, m: usize, s: usize, n: usize, f: Pointer) -> usize; may_write(to, s.saturating_mul(n));
-        |r| { takes_stream(f); writes(to, s.saturating_mul(*r)) };
-    fread "r8" (to: Pointer, s: usize, n: usize, f: Pointer) -> usize; may_write(to, s.saturating_mul(n)); |r| { takes_stream(f); writes(to, s.saturating_mul(*r)) };
-    getc "rsi" (f: Pointer) -> c_int; (); |_r| takes_stream(f);
-    fgetc "rsi" (f: Pointer) -> c_int; (); |_r| takes_stream(f);
-    msgrcv "r9" (q: c_int, m: Pointer, n: usize, t: c_long, f: c_int) -> isize; may_write(m, 8 + n);
-        |r| if *r >= 0 { takes_object(queue(q)); writes(m, 8 + length(*r)) };
-    msgsnd "r8" (q: c_int, m: Pointer, n: usize, f: c_int) -> c_int; { reads(m, 8 + n); gives_object(queue(q)) }; |_r| ();
-}
-
-// These say that they were interrupted without errno.
-calls! {
-    Some(|result| *result == c::EINTR);
-    clock_nanosleep "r8" (k: c_int, f: c_int, t: *const Timespec, l: Pointer) -> c_int; (); |_r| ();
-}
-calls! {
-    Some(|result| *result == -1);
-    thrd_sleep "rdx" (t: *const Timespec, l: Pointer) -> c_int; (); |_r| ();
-}
-
-/// The line may be in another block afterwards.
-unsafe extern "C" fn get_line(line: *mut Pointer, size: *mut usize, stream: Pointer, pc: usize) -> isize {
-    let really = || unsafe { real!(getline, fn(*mut Pointer, *mut usize, Pointer) -> isize)(line, size, stream) };
-    if line.is_null() || size.is_null() {
-        return really();
-    }
-    let (block, room) = unsafe { (*line, *size) };
-    let before = || {
-        if !block.is_null() {
-            may_write(block, room)
-        }
-    };
-    around_with(pc, Some(by_errno), before, really, |&got| {
-        takes_stream(stream);
-        let (now, room_now) = unsafe { (*line, *size) };
-        if (now, room_now) != (block, room) {
-            // That the other one was freed is not said: somebody else may have it by now.
-            appeared(now);
-        }
-        writes(now, if got < 0 { 0 } else { got as usize + 1 });
-        writes(line.cast(), 8);
-        writes(size.cast(), 8);
-    })
-}
-
-stubs! { getline "rcx" get_line; }
-
-/// The blocks of a list of addresses.
-fn listed(first: Pointer) {
-    let mut at = first;
-    while !at.is_null() {
-        appeared(at);
-        let words = at as *const Pointer;
-        unsafe {
-            appeared(*words.add(4));
-            at = *words.add(5);
-        }
-    }
-}
-
-/// The C library's would not return when it is interrupted.
-unsafe extern "C" fn wait_for_signal(set: Pointer, signal: *mut c_int, pc: usize) -> c_int {
-    let really = real!(sigtimedwait, fn(Pointer, Pointer, Pointer) -> c_int);
-    let null = core::ptr::null_mut();
-    // Its errno is its result.
-    let wait = || loop {
-        let before = c::errno();
-        let got = unsafe { really(set, null, null) };
-        let error = c::errno();
-        c::set_errno(before);
-        let thread = thread::current();
-        if got > 0 {
-            unsafe { *signal = got };
-            return 0;
-        } else if error != c::EINTR || !thread.is_null() && cancel::is_requested(thread) {
-            return error;
-        }
-    };
-    around_with(
-        pc,
-        Some(|result| *result == c::EINTR),
-        || may_write(signal.cast(), 4),
-        wait,
-        |result| {
-            if *result == 0 {
-                takes_object(SIGNALS);
-                writes(signal.cast(), 4);
-            }
-        },
-    )
-}
-
-stubs! { sigwait "rdx" wait_for_signal; }
-
-// These are no cancellation points, or take care of what they have begun.
-calls! {
-    None;
-    epoll_ctl "r8" (fd: c_int, o: c_int, of: c_int, e: Pointer) -> c_int; { watches(fd, o, of, e); gives(fd) }; |_r| ();
-    sendfile "r8" (to: c_int, from: c_int, at: Pointer, n: usize) -> isize; puts_into(to); |_r| takes(from);
-    sendfile64 "r8" (to: c_int, from: c_int, at: Pointer, n: usize) -> isize; puts_into(to); |_r| takes(from);
-    flock "rdx" (fd: c_int, o: c_int) -> c_int; if o & UNLOCK != 0 { gives(fd) }; |r| if *r == 0 && o & UNLOCK == 0 { takes(fd) };
-    system "rsi" (t: Pointer) -> c_int; (); |_r| ();
-    getaddrinfo "r8" (a: Pointer, b: Pointer, h: Pointer, r: Pointer) -> c_int; may_write(r, 8);
-        |answer| if *answer == 0 { writes(r, 8); listed(unsafe { *(r as *const Pointer) }) };
-    semop "rcx" (s: c_int, o: Pointer, n: usize) -> c_int; if any_operation(o, n, |o| o > 0) { gives_object(set(s)) };
-        |r| if *r == 0 && any_operation(o, n, |o| o <= 0) { takes_object(set(s)) };
-    semtimedop "r8" (s: c_int, o: Pointer, n: usize, t: Pointer) -> c_int; if any_operation(o, n, |o| o > 0) { gives_object(set(s)) };
-        |r| if *r == 0 && any_operation(o, n, |o| o <= 0) { takes_object(set(s)) };
-}
-
-unsafe fn text_length(text: Pointer) -> usize {
-    let mut length = 0;
-    while unsafe { (text as *const u8).add(length).read_volatile() } != 0 {
-        length += 1;
-    }
-    length
-}
-
-fn yield_turn(thread: *mut thread::Thread) -> bool {
-    let counts = enter(thread, Next::call(0));
-    if counts {
+fn yield_turn() -> bool {
+    let thread = enter(Next::call(0));
+    if let Some(thread) = thread {
         inside(thread, || yield_now(thread));
     }
-    counts
+    thread.is_some()
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sched_yield() -> c_int {
-    let thread = thread::current();
-    if is_on()
-        && crate::scheduler::free_running::leaving(|| yield_turn(thread))
-        && !crate::scheduler::free_running::is_free()
-    {
+pub extern "C" fn sched_yield() -> c_int {
+    if is_on() && leaving(yield_turn) && !is_free() {
         return 0;
     }
-    unsafe { c::system(number::SCHED_YIELD, [0; 6]) as c_int }
+    kernel::yield_processor()
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_yield() -> c_int {
-    unsafe { sched_yield() }
+pub extern "C" fn pthread_yield() -> c_int {
+    sched_yield()
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn thrd_yield() {
-    unsafe { sched_yield() };
+pub extern "C" fn thrd_yield() {
+    sched_yield();
 }

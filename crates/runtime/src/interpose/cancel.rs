@@ -8,16 +8,20 @@
 //! In the trace a request is an atomic write, and each cancellation point an atomic read of it: where a thread went on, it
 //! had not been cancelled yet. Programs that cannot cancel anything do without these reads.
 
-use crate::base::c::{self, Pointer, number, system};
+use crate::base::c::{self, Pointer};
+use crate::base::kernel::{self, number, system};
+use crate::base::program::Address;
 use crate::base::record::put3;
 use crate::base::thread::{self, State, Thread, inside};
+use crate::interpose::lifecycle::is_ours;
 use crate::interpose::signals::interrupted_at;
-use crate::scheduler::token::{self, Next, enter, is_on};
+use crate::interpose::threads::expect_end;
+use crate::scheduler::{Next, enter, if_alive, interrupt, is_holder, is_on, lend};
 use crate::tsan::atomic::{ACQUIRE, RELEASE, detail};
 use crate::wire::{head, op};
-use crate::{real, stubs};
+use crate::{pass_on, stubs};
 use core::arch::global_asm;
-use core::ffi::{CStr, c_char, c_int};
+use core::ffi::{c_char, c_int};
 use core::sync::atomic::{AtomicBool, Ordering::*};
 
 /// A bit among those of pending signals that no signal has: look for a request at the next safe point.
@@ -41,24 +45,23 @@ static CALLED: AtomicBool = AtomicBool::new(false);
 const SIGNAL: c_int = 32;
 
 /// Whether the thread is to end at its next cancellation point.
-pub fn is_requested(thread: *mut Thread) -> bool {
-    let this = unsafe { &*thread };
-    this.cancel_requested.load(Relaxed) != 0 && !this.cancel_disabled
+pub fn is_requested(thread: &Thread) -> bool {
+    thread.cancel_requested.load(Relaxed) != 0 && !thread.cancel_disabled.get()
 }
 
 /// The request in the trace.
-fn flag(thread: *mut Thread) -> u64 {
-    unsafe { &raw const (*thread).cancel_requested as u64 }
+fn flag(thread: &Thread) -> u64 {
+    &raw const thread.cancel_requested as u64
 }
 
 /// A cancellation point with everything in order: nothing is done yet or all is done, the runtime is not at work, and the
 /// thread has the token, unless recording is off.
-pub fn point(thread: *mut Thread, pc: usize) {
+pub fn point(thread: &'static Thread, pc: usize) {
     let requested = is_requested(thread);
-    if !requested && !POSSIBLE.load(Relaxed) || unsafe { (*thread).cancel_disabled } {
+    if !requested && !POSSIBLE.load(Relaxed) || thread.cancel_disabled.get() {
         return;
     }
-    if is_on() && token::is_holder(thread) {
+    if is_on() && is_holder(thread) {
         put3(head(op::ATOMIC_READ, detail(2, ACQUIRE), pc), flag(thread), requested as u64);
     }
     if requested {
@@ -67,24 +70,25 @@ pub fn point(thread: *mut Thread, pc: usize) {
 }
 
 /// Ends the thread that runs this.
-fn leave(thread: *mut Thread, result: Pointer) {
+fn leave(thread: &'static Thread, result: Pointer) {
     // From here on it cannot be cancelled again.
-    unsafe { (*thread).cancel_disabled = true };
-    crate::interpose::threads::expect_end(thread);
+    thread.cancel_disabled.set(true);
+    expect_end(thread);
     // The first time, the C library loads its unwinder, under a lock and with memory from the heap: not in the middle of a
     // turn.
     if is_on() && !UNWINDER_LOADED.swap(true, Relaxed) {
         let mut place = core::ptr::null_mut();
-        inside(thread, || token::lend(thread, || unsafe { backtrace(&mut place, 1) }));
+        // SAFETY: the library writes one address into our variable.
+        inside(thread, || lend(thread, || unsafe { backtrace(&mut place, 1) }));
     }
-    unsafe { real!(pthread_exit, fn(Pointer) -> ())(result) };
+    pass_on!(pthread_exit(result: Pointer) -> ());
 }
 
 /// At a safe point, whatever the thread is doing.
 #[cold]
-pub fn anywhere(thread: *mut Thread) {
-    if unsafe { (*thread).cancel_asynchronous } && is_requested(thread) {
-        enter(thread, Next::call(0));
+pub fn anywhere(thread: &'static Thread) {
+    if thread.cancel_asynchronous.get() && is_requested(thread) {
+        enter(Next::call(0));
         point(thread, 0);
     }
 }
@@ -93,30 +97,27 @@ pub fn anywhere(thread: *mut Thread) {
 /// before a call, so the watchdog sends it again and again.
 pub fn interrupt_calls() {
     if CALLED.load(Relaxed) {
-        (0..thread::count()).map(thread::by_number).for_each(interrupt_call);
+        thread::all().iter().for_each(interrupt_call);
     }
 }
 
-fn interrupt_call(thread: *mut Thread) {
+fn interrupt_call(thread: &'static Thread) {
     if !is_requested(thread) {
         return;
     }
-    token::if_alive(thread, |this| {
-        let in_call =
-            unsafe { (&raw const this.in_call).read_volatile() && (&raw const this.cancellable).read_volatile() };
-        if in_call || this.cancel_asynchronous {
-            let kernel = this.kernel.load(Relaxed) as usize;
-            unsafe { system(number::TGKILL, [c::pid() as usize, kernel, SIGNAL as usize, 0, 0, 0]) };
+    if_alive(thread, |thread| {
+        let in_call = thread.in_call.get() && thread.cancellable.get();
+        if in_call || thread.cancel_asynchronous.get() {
+            kernel::send(thread.kernel.load(Relaxed), SIGNAL);
         }
     });
 }
 
 /// Handler of the signal. To interrupt a call, all it has to do is to come. A thread that may be cancelled anywhere
 /// ends right here, unless the runtime is at work: then it will at the next safe point.
-unsafe extern "C" fn interrupted(_: c_int, _: Pointer, context: Pointer) {
-    let thread = thread::current();
-    let at_work = thread.is_null() || unsafe { (*thread).inside } != 0;
-    if !at_work && !crate::interpose::lifecycle::is_ours(interrupted_at(context)) {
+extern "C" fn interrupted(_: c_int, _: Pointer, context: Pointer) {
+    let outside = thread::current().filter(|thread| thread.is_outside());
+    if let Some(thread) = outside.filter(|_| !is_ours(interrupted_at(context))) {
         let error = c::errno();
         anywhere(thread);
         c::set_errno(error);
@@ -137,7 +138,7 @@ global_asm!(
 );
 
 unsafe extern "C" {
-    fn snag_restore();
+    safe fn snag_restore();
     fn backtrace(places: *mut Pointer, most: c_int) -> c_int;
 }
 
@@ -158,21 +159,18 @@ fn install_handler() {
         restorer: snag_restore as *const () as usize,
         mask: 0,
     };
+    // SAFETY: the kernel reads the action, which has its layout. The handler may run at any time (see there), and returns by
+    // way of `snag_restore`.
     unsafe { system(number::RT_SIGACTION, [SIGNAL as usize, &action as *const _ as usize, 0, 8, 0, 0]) };
 }
 
-unsafe extern "C" fn cancel(handle: usize, pc: usize) -> c_int {
-    let thread = thread::current();
-    let really = real!(pthread_cancel, fn(usize) -> c_int);
-    if !is_on() || thread.is_null() || unsafe { (*thread).inside } != 0 {
-        return unsafe { really(handle) };
-    }
-    let counts = enter(thread, Next::call(pc));
-    let target = thread::by_identity(handle);
-    if target.is_null() {
-        return unsafe { really(handle) };
-    }
-    if unsafe { (*target).is(State::Dead) } {
+extern "C" fn cancel(handle: usize, pc: usize) -> c_int {
+    let Some(thread) = thread::current().filter(|thread| is_on() && thread.is_outside()) else {
+        return pass_on!(pthread_cancel(handle: usize) -> c_int);
+    };
+    let counts = enter(Next::call(pc)).is_some();
+    let Some(target) = thread::by_identity(handle) else { return pass_on!(pthread_cancel(handle: usize) -> c_int) };
+    if target.is(State::Dead) {
         return 0;
     }
     if !CALLED.swap(true, AcqRel) {
@@ -181,12 +179,10 @@ unsafe extern "C" fn cancel(handle: usize, pc: usize) -> c_int {
     if counts {
         put3(head(op::ATOMIC_WRITE, detail(2, RELEASE), pc), flag(target), 1);
     }
-    unsafe {
-        (*target).cancel_requested.store(1, Relaxed);
-        (*target).pending_signals.fetch_or(PENDING, Relaxed);
-    }
+    target.cancel_requested.store(1, Relaxed);
+    target.pending_signals.fetch_or(PENDING, Relaxed);
     inside(thread, || {
-        token::interrupt(target);
+        interrupt(target);
         interrupt_call(target);
     });
     if target == thread {
@@ -197,42 +193,38 @@ unsafe extern "C" fn cancel(handle: usize, pc: usize) -> c_int {
 
 // The C library knows the state as well, for the time when recording is off.
 
-unsafe extern "C" fn set_state(new: c_int, old: *mut c_int, _pc: usize) -> c_int {
-    let thread = thread::current();
-    let result = unsafe { real!(pthread_setcancelstate, fn(c_int, *mut c_int) -> c_int)(new, old) };
-    if result == 0 && !thread.is_null() {
-        unsafe { (*thread).cancel_disabled = new == DISABLE };
+extern "C" fn set_state(new: c_int, old: *mut c_int, _pc: usize) -> c_int {
+    let result = pass_on!(pthread_setcancelstate(new: c_int, old: *mut c_int) -> c_int);
+    if let Some(thread) = thread::current().filter(|_| result == 0) {
+        thread.cancel_disabled.set(new == DISABLE);
         anywhere(thread);
     }
     result
 }
 
-unsafe extern "C" fn set_type(new: c_int, old: *mut c_int, _pc: usize) -> c_int {
-    let thread = thread::current();
-    let result = unsafe { real!(pthread_setcanceltype, fn(c_int, *mut c_int) -> c_int)(new, old) };
-    if result == 0 && !thread.is_null() {
-        unsafe { (*thread).cancel_asynchronous = new == ASYNCHRONOUS };
+extern "C" fn set_type(new: c_int, old: *mut c_int, _pc: usize) -> c_int {
+    let result = pass_on!(pthread_setcanceltype(new: c_int, old: *mut c_int) -> c_int);
+    if let Some(thread) = thread::current().filter(|_| result == 0) {
+        thread.cancel_asynchronous.set(new == ASYNCHRONOUS);
         anywhere(thread);
     }
     result
 }
 
-unsafe extern "C" fn test(pc: usize) {
-    let thread = thread::current();
-    if !thread.is_null() && unsafe { (*thread).inside } == 0 {
+extern "C" fn test(pc: usize) {
+    if let Some(thread) = thread::current().filter(|thread| thread.is_outside()) {
         // A step of its own, so that a thread that does nothing else lets others run.
-        enter(thread, Next::call(pc));
+        enter(Next::call(pc));
         point(thread, pc);
     }
-    unsafe { real!(pthread_testcancel, fn() -> ())() };
+    pass_on!(pthread_testcancel() -> ());
 }
 
-unsafe extern "C" fn exit(result: Pointer, _pc: usize) {
-    let thread = thread::current();
-    if thread.is_null() {
-        return unsafe { real!(pthread_exit, fn(Pointer) -> ())(result) };
+extern "C" fn exit(result: Pointer, _pc: usize) {
+    match thread::current() {
+        Some(thread) => leave(thread, result),
+        None => pass_on!(pthread_exit(result: Pointer) -> ()),
     }
-    leave(thread, result);
 }
 
 stubs! {
@@ -240,13 +232,14 @@ stubs! {
     pthread_testcancel "rdi" test; pthread_exit "rsi" exit; thrd_exit "rsi" c11_exit;
 }
 
-unsafe extern "C" fn c11_exit(result: c_int, pc: usize) {
-    unsafe { exit(result as usize as Pointer, pc) };
+extern "C" fn c11_exit(result: c_int, pc: usize) {
+    exit(result as usize as Pointer, pc);
 }
 
 /// Looks whether a part of the program that is loaded now refers to `pthread_cancel`.
 pub fn look_for_users() {
     if !POSSIBLE.load(Relaxed) {
+        // SAFETY: the library calls `refers` with what it knows about each object, which is there meanwhile.
         unsafe { dl_iterate_phdr(refers, core::ptr::null_mut()) };
     }
 }
@@ -273,36 +266,40 @@ unsafe extern "C" {
     fn dl_iterate_phdr(each: unsafe extern "C" fn(*const Loaded, usize, Pointer) -> c_int, data: Pointer) -> c_int;
 }
 
-unsafe extern "C" fn refers(object: *const Loaded, _size: usize, _: Pointer) -> c_int {
+extern "C" fn refers(object: *const Loaded, _size: usize, _: Pointer) -> c_int {
     const DYNAMIC: u32 = 2;
-    let object = unsafe { &*object };
-    let headers = unsafe { core::slice::from_raw_parts(object.headers, object.count as usize) };
+    // SAFETY: the library passes its description of an object, with as many headers as it says; all are there during the call.
+    let (object, headers) = unsafe {
+        let object = &*object;
+        (object, core::slice::from_raw_parts(object.headers, object.count as usize))
+    };
     let Some(dynamic) = headers.iter().find(|header| header.kind == DYNAMIC) else { return 0 };
-    let mut entry = (object.base + dynamic.address) as *const [usize; 2];
+    let mut entry = Address(object.base + dynamic.address);
     let (mut names, mut symbols, mut hashes) = (0, 0, 0);
     const NAMES: usize = 5;
     const SYMBOLS: usize = 6;
     const GNU_HASH: usize = 0x6fff_fef5;
     loop {
-        match unsafe { *entry } {
+        match entry.read::<[usize; 2]>() {
             [0, _] => break,
             [NAMES, at] => names = at,
             [SYMBOLS, at] => symbols = at,
             [GNU_HASH, at] => hashes = at,
             _ => {}
         }
-        entry = unsafe { entry.add(1) };
+        entry = entry.plus(16);
     }
     // The linker has made addresses of them, but not in what the kernel brings along.
     if names < object.base || symbols < object.base || hashes < object.base || hashes == 0 {
         return 0;
     }
     // What is only referred to comes before what can be looked up.
-    let first_defined = unsafe { *(hashes as *const u32).add(1) } as usize;
+    let first_defined = Address(hashes).plus(4).read::<u32>() as usize;
     const SYMBOL: usize = 24;
+    const NAME: &[u8] = b"pthread_cancel\0";
     for index in 1..first_defined {
-        let name = names + unsafe { *((symbols + index * SYMBOL) as *const u32) } as usize;
-        if unsafe { CStr::from_ptr(name as *const c_char) } == c"pthread_cancel" {
+        let name = Address(names + Address(symbols + index * SYMBOL).read::<u32>() as usize);
+        if NAME.iter().enumerate().all(|(i, &byte)| name.plus(i).byte() == byte) {
             POSSIBLE.store(true, Relaxed);
             return 1;
         }

@@ -2,50 +2,51 @@
 
 use crate::base::c::Pointer;
 use crate::base::record::put3;
-use crate::base::thread;
-use crate::scheduler::token::{Next, enter, is_on};
+use crate::scheduler::{Next, enter, is_on};
 use crate::wire::{head, op};
-use crate::{real, stubs};
+use crate::{pass_on, stubs};
 use core::ffi::c_int;
 
 type Function = unsafe extern "C" fn(Pointer);
-type Register = unsafe extern "C" fn(Function, Pointer, Pointer) -> c_int;
 
 struct Call {
     function: Function,
     argument: Pointer,
 }
 
-fn real_register() -> Register {
-    real!(__cxa_atexit, fn(Function, Pointer, Pointer) -> c_int)
+fn really_register(function: Function, argument: Pointer, library: Pointer) -> c_int {
+    pass_on!(__cxa_atexit(function: Function, argument: Pointer, library: Pointer) -> c_int)
 }
 
-unsafe extern "C" fn call(registered: Pointer) {
-    // Never given back: a child of a fork calls it too.
+extern "C" fn call(registered: Pointer) {
+    // SAFETY: `register` has made it, for this call. It is never given back: a child of a fork calls it too.
     let call = unsafe { &*(registered as *const Call) };
-    if is_on() && enter(thread::current(), Next::call(0)) {
+    if is_on() && enter(Next::call(0)).is_some() {
         put3(head(op::SYNC_ACQUIRE, 0, 0), registered as u64, 0);
     }
+    // SAFETY: the program has registered the function to be called with this argument.
     unsafe { (call.function)(call.argument) };
 }
 
-unsafe extern "C" fn register(function: Function, argument: Pointer, library: Pointer, pc: usize) -> c_int {
-    if !is_on() || !enter(thread::current(), Next::call(pc)) {
-        return unsafe { real_register()(function, argument, library) };
+extern "C" fn register(function: Function, argument: Pointer, library: Pointer, pc: usize) -> c_int {
+    if !is_on() || enter(Next::call(pc)).is_none() {
+        return really_register(function, argument, library);
     }
     let registered: Pointer = Box::into_raw(Box::new(Call { function, argument })).cast();
     put3(head(op::SYNC_RELEASE, 0, pc), registered as u64, 0);
-    unsafe { real_register()(call, registered, library) }
+    really_register(call, registered, library)
 }
 
-unsafe extern "C" fn call_without_argument(function: Pointer) {
+extern "C" fn call_without_argument(function: Pointer) {
+    // SAFETY: `register_without_argument` has put the program's function in place of an argument.
     let function: unsafe extern "C" fn() = unsafe { core::mem::transmute(function) };
+    // SAFETY: the program has registered it to be called.
     unsafe { function() }
 }
 
 /// The C library has this one only for linking: programs that were linked to ThreadSanitizer's runtime find it nowhere else.
-unsafe extern "C" fn register_without_argument(function: Pointer, pc: usize) -> c_int {
-    unsafe { register(call_without_argument, function, core::ptr::null_mut(), pc) }
+extern "C" fn register_without_argument(function: Pointer, pc: usize) -> c_int {
+    register(call_without_argument, function, core::ptr::null_mut(), pc)
 }
 
 stubs! { __cxa_atexit "rcx" register; atexit "rsi" register_without_argument; }

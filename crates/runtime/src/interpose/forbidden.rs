@@ -1,13 +1,13 @@
 //! What a program can do to itself so that it cannot be recorded any more: take away the memory that it shares with the tool, or
 //! forbid itself the system calls that the runtime makes. Recording ends in front of it, and the program goes on as without us.
 
-use crate::base::c::{self, number, system};
-use crate::base::memory::futex_wake;
-use crate::base::record::is_shared;
+use crate::base::c;
+use crate::base::kernel::{self, number, system};
+use crate::base::lock::futex_wake;
+use crate::base::shared::is_shared;
 use crate::interpose::threads;
-use crate::real;
-use crate::scheduler::token::{self, is_on};
-use crate::scheduler::watchdog;
+use crate::pass_on;
+use crate::scheduler::{give_up_because_of, is_on, watchdog};
 use crate::wire::{FORBIDDEN, UNMAPPED};
 use core::ffi::{c_int, c_ulong};
 use core::sync::atomic::AtomicU32;
@@ -15,7 +15,7 @@ use core::sync::atomic::AtomicU32;
 /// Before memory is unmapped, or is not to be used as it was.
 pub fn before_change(from: usize, length: usize) {
     if is_on() && is_shared(from, length) {
-        token::give_up_because_of(UNMAPPED);
+        give_up_because_of(UNMAPPED);
     }
 }
 
@@ -33,11 +33,11 @@ pub fn before_system_call(n: i64, arguments: &[usize; 6]) {
 
 /// Its other arguments are there if the first says so.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn prctl(what: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int {
+pub extern "C" fn prctl(what: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int {
     if is_on() {
         before_filter(number::PRCTL, &[what as usize, a as usize, b as usize, c as usize, d as usize, 0]);
     }
-    unsafe { real!(prctl, fn(c_int, c_ulong, c_ulong, c_ulong, c_ulong) -> c_int)(what, a, b, c, d) }
+    pass_on!(prctl(what: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int)
 }
 
 /// Before a call that may forbid others.
@@ -49,7 +49,7 @@ fn before_filter(n: i64, arguments: &[usize; 6]) {
         _ => SET_MODES.contains(&arguments[0]),
     };
     if is_filter && !leaves_us_alone(n, arguments) {
-        token::give_up_because_of(FORBIDDEN);
+        give_up_because_of(FORBIDDEN);
         // Its own system calls would be forbidden, too, and end the program.
         watchdog::await_end();
     }
@@ -59,8 +59,9 @@ fn before_filter(n: i64, arguments: &[usize; 6]) {
 fn calls() -> [(i64, [usize; 6]); 12] {
     const MAP: [usize; 6] = [0, 4096, 3, 0x22, usize::MAX, 0];
     const BLOCK: usize = 0;
-    let no_time = &c::Timespec { seconds: 0, nanoseconds: 0 } as *const _ as usize;
-    let process = c::pid() as usize;
+    static NO_TIME: c::Timespec = c::Timespec { seconds: 0, nanoseconds: 0 };
+    let no_time = &raw const NO_TIME as usize;
+    let process = kernel::pid() as usize;
     [
         (number::NANOSLEEP, [no_time, 0, 0, 0, 0, 0]),
         (number::GETPID, [0; 6]),
@@ -85,6 +86,7 @@ fn leaves_us_alone(n: i64, arguments: &[usize; 6]) -> bool {
         return false;
     }
     // It ends without a signal to us.
+    // SAFETY: a copy of the process, as by a fork: it has its own memory, and this thread alone.
     let copy = unsafe { system(number::CLONE, [0; 6]) };
     if copy == 0 {
         try_it(n, arguments);
@@ -96,6 +98,7 @@ fn leaves_us_alone(n: i64, arguments: &[usize; 6]) -> bool {
     let mut status: c_int = -1;
     let interrupted = -(c::EINTR as i64);
     let wait = [copy as usize, &mut status as *mut _ as usize, WAIT_FOR_CLONE, 0, 0, 0];
+    // SAFETY: the kernel writes the status, which is ours and lives until then.
     while unsafe { system(number::WAIT4, wait) } == interrupted {}
     status == 0
 }
@@ -103,28 +106,18 @@ fn leaves_us_alone(n: i64, arguments: &[usize; 6]) -> bool {
 /// In the copy, which ends here: with 0 if everything is as it was.
 fn try_it(n: i64, arguments: &[usize; 6]) -> ! {
     const SET_DUMPABLE: usize = 4;
-    let all = u64::MAX;
-    let calls = calls();
-    unsafe {
-        // It is not to leave a core behind, nor to run handlers of the program.
-        system(number::PRCTL, [SET_DUMPABLE, 0, 0, 0, 0, 0]);
-        system(number::RT_SIGPROCMASK, [c::SIG_SETMASK, &all as *const _ as usize, 0, 8, 0, 0]);
-        let mut before = [0; 12];
-        for (result, (n, arguments)) in before.iter_mut().zip(&calls) {
-            *result = system(*n, *arguments).min(0);
-        }
-        let mut good = system(n, *arguments) >= 0;
-        if good {
-            futex_wake(&AtomicU32::new(0), 0, true);
-            for (result, (n, arguments)) in before.iter().zip(&calls) {
-                good &= system(*n, *arguments).min(0) == *result;
-            }
-        } else {
-            // Nothing has changed.
-            good = true;
-        }
-        loop {
-            system(number::EXIT, [!good as usize, 0, 0, 0, 0, 0]);
-        }
+    // SAFETY: the calls that are tried touch no memory of ours (see `calls`), and the program's own call is one that it
+    // is about to make. All of that happens in a copy of the process, which ends here.
+    let make = |n: i64, arguments: &[usize; 6]| unsafe { system(n, *arguments).min(0) };
+    // It is not to leave a core behind, nor to run handlers of the program.
+    make(number::PRCTL, &[SET_DUMPABLE, 0, 0, 0, 0, 0]);
+    kernel::change_mask(kernel::SIG_SETMASK, u64::MAX);
+    let before = calls().map(|(n, arguments)| make(n, &arguments));
+    let mut good = true;
+    // If it fails, nothing has changed.
+    if make(n, arguments) == 0 {
+        futex_wake(&AtomicU32::new(0), 0, true);
+        good = calls().map(|(n, arguments)| make(n, &arguments)) == before;
     }
+    kernel::exit_thread(!good as usize)
 }

@@ -3,11 +3,12 @@
 //! Waiting and waking within the program is done by our own queues, like that on condition variables, so that it is part of
 //! the schedule. What other processes may take part in is left to the kernel.
 
-use crate::base::c::{self, CLOCK_MONOTONIC, CLOCK_REALTIME, Timespec, number};
+use crate::base::c::{self, CLOCK_MONOTONIC, CLOCK_REALTIME, Timespec, nanoseconds};
+use crate::base::kernel::{self, number};
+use crate::base::program::Address;
 use crate::base::thread::{self, Thread, inside};
 use crate::interpose::blocking::around;
-use crate::interpose::locks::Deadline;
-use crate::scheduler::token::{Next, block, enter, is_on, wake};
+use crate::scheduler::{Deadline, Next, block, enter, is_on, wake};
 use core::ffi::{c_int, c_long};
 
 const PRIVATE: usize = 128;
@@ -22,7 +23,8 @@ const WAIT_REQUEUE_PI: usize = 11;
 const LOCK_PI2: usize = 13;
 
 fn really(n: c_long, arguments: [usize; 6]) -> c_long {
-    match unsafe { c::system(n, arguments) } {
+    // SAFETY: the program makes this call, and answers for its arguments; we only stand in between.
+    match unsafe { kernel::system(n, arguments) } {
         error if error < 0 && error > -4096 => fail(-error as c_int),
         result => result,
     }
@@ -34,7 +36,7 @@ fn fail(error: c_int) -> c_long {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
+pub extern "C" fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
     let arguments = [a, b, c, d, e, f];
     if is_on() {
         crate::interpose::forbidden::before_system_call(n, &arguments);
@@ -63,22 +65,19 @@ fn futex(n: c_long, arguments: [usize; 6]) -> c_long {
 }
 
 /// Whether a thread has waited for the same word several times in a row: for a lock that others take again and again, maybe.
-fn waits_in_vain(thread: *mut Thread, address: usize) -> bool {
+fn waits_in_vain(thread: &'static Thread, address: usize) -> bool {
     const SEVERAL: u32 = 4;
-    let (last, times) = unsafe { &mut (*thread).waited };
-    *times = if *last == address { *times + 1 } else { 0 };
-    *last = address;
-    *times % SEVERAL == SEVERAL - 1
+    let is_same = thread.waited_for.replace(address) == address;
+    let times = if is_same { thread.waits.get() + 1 } else { 0 };
+    thread.waits.set(times);
+    times % SEVERAL == SEVERAL - 1
 }
 
 fn wait([address, operation, expected, time, ..]: [usize; 6]) -> Option<c_long> {
-    let thread = thread::current();
-    if !enter(thread, Next::call(0)) {
-        return None;
-    }
+    let thread = enter(Next::call(0))?;
     let relative = operation & 127 == WAIT;
-    let deadline: Deadline = unsafe { (time as *const Timespec).as_ref() }.map(|time| {
-        let time = time.to_nanoseconds();
+    let deadline: Deadline = (time != 0).then(|| {
+        let time = nanoseconds(time as *const Timespec);
         match (relative, operation & BY_REAL_TIME != 0) {
             (true, _) => (CLOCK_MONOTONIC, c::now(CLOCK_MONOTONIC).saturating_add(time)),
             (false, true) => (CLOCK_REALTIME, time),
@@ -86,16 +85,16 @@ fn wait([address, operation, expected, time, ..]: [usize; 6]) -> Option<c_long> 
         }
     });
     Some(inside(thread, || {
-        if unsafe { (address as *const u32).read_volatile() } != expected as u32 {
+        if Address(address).read::<u32>() != expected as u32 {
             return fail(c::EAGAIN);
         }
         // Should somebody wake us in a way that we do not see, it is enough to look from time to time.
-        unsafe { (*thread).retries = true };
-        unsafe { (*thread).starves = waits_in_vain(thread, address) };
+        thread.retries.set(true);
+        thread.starves.set(waits_in_vain(thread, address));
         let timed_out = block(thread, address, deadline);
-        unsafe { (*thread).retries = false };
-        unsafe { (*thread).starves = false };
-        if unsafe { (*thread).signalled } {
+        thread.retries.set(false);
+        thread.starves.set(false);
+        if thread.signalled.get() {
             return fail(c::EINTR);
         }
         if timed_out { fail(c::ETIMEDOUT) } else { 0 }
@@ -104,12 +103,9 @@ fn wait([address, operation, expected, time, ..]: [usize; 6]) -> Option<c_long> 
 
 /// How many were woken.
 fn wake_up(address: usize, most: c_int, arguments: [usize; 6]) -> c_long {
-    let thread = thread::current();
-    enter(thread, Next::call(0));
-    let ours = match thread.is_null() {
-        true => wake(address, most.max(0) as usize, 0),
-        false => inside(thread, || wake(address, most.max(0) as usize, 0)),
-    } as c_long;
+    enter(Next::call(0));
+    let wake = || wake(address, most.max(0) as usize, 0);
+    let ours = thread::current().map_or_else(wake, |thread| inside(thread, wake)) as c_long;
     if ours >= most as c_long {
         return ours;
     }

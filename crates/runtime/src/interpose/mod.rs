@@ -4,8 +4,11 @@
 //! Each one records what it does, waits in the scheduler instead of the library where it would block, and calls the
 //! function that it replaces (`real!`), which does the work.
 
+pub mod barriers;
 pub mod blocking;
+pub mod calls;
 pub mod cancel;
+pub mod conditions;
 pub mod descriptors;
 pub mod exit;
 pub mod forbidden;
@@ -13,10 +16,13 @@ pub mod futex;
 pub mod heap;
 pub mod lifecycle;
 pub mod locks;
+pub mod objects;
 pub mod once;
 pub mod openmp;
 pub mod ranges;
 pub mod readiness;
+pub mod rwlocks;
+pub mod semaphores;
 pub mod signal_order;
 pub mod signals;
 pub mod stacks;
@@ -24,4 +30,3 @@ pub mod streams;
 pub mod threads;
 pub mod unwinding;
 pub mod versions;
-pub mod waiting;

@@ -4,12 +4,13 @@
 //! exception ends is ordered before the next try.
 
 use crate::base::c::Pointer;
+use crate::base::program::Address;
 use crate::base::record::put3;
 use crate::base::thread::{self, inside};
-use crate::scheduler::token::{Next, block, enter, is_on, wake};
+use crate::scheduler::{Next, block, enter, is_on, wake};
 use crate::tsan::atomic;
 use crate::wire::{head, op};
-use crate::{real, stubs};
+use crate::{pass_on, stubs};
 use core::arch::global_asm;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -45,10 +46,9 @@ pub struct Task {
 }
 
 /// Initialisations that a thread is in the middle of, innermost first. They live on its stack.
-#[derive(Clone, Copy)]
 pub struct Under {
     task: Task,
-    outer: *const Under,
+    outer: *mut Under,
 }
 
 // The frame between `pthread_once` and `initialise`. The unwinder asks its personality routine what to clean up.
@@ -72,38 +72,33 @@ global_asm!(
 );
 
 unsafe extern "C" {
-    fn snag_once();
+    safe fn snag_once();
 }
 
-unsafe extern "C" fn initialise() {
-    let thread = thread::current();
-    let Some(task) = (unsafe { (*thread).task.take() }) else { return };
-    let under = Under { task, outer: unsafe { (*thread).under } };
-    unsafe { (*thread).under = &under };
+extern "C" fn initialise() {
+    let Some(thread) = thread::current() else { return };
+    // SAFETY: `once` has put the address of its own variable there, and waits for this function to return.
+    let Some(&task) = (unsafe { thread.task.replace(core::ptr::null_mut()).as_ref() }) else { return };
+    let mut under = Under { task, outer: thread.under.get() };
+    thread.under.set(&mut under);
     acquire_unfinished(task.control.cast(), task.pc);
+    // SAFETY: the program has passed the function to `pthread_once` for it to be called, which is now.
     unsafe { (task.function)() };
-    unsafe { (*thread).under = under.outer };
-    if enter(thread, Next::call(task.pc)) {
+    thread.under.set(under.outer);
+    if enter(Next::call(task.pc)).is_some() {
         record(op::SYNC_RELEASE, task.pc, task.control.cast());
     }
 }
 
 /// Called for the frame of `snag_once`, twice: when a handler is searched for, and when frames are left.
-unsafe extern "C" fn leave(
-    _version: c_int,
-    actions: c_int,
-    _class: u64,
-    _exception: Pointer,
-    _context: Pointer,
-) -> c_int {
+extern "C" fn leave(_version: c_int, actions: c_int, _class: u64, _exception: Pointer, _context: Pointer) -> c_int {
     const CLEANUP_PHASE: c_int = 2;
     const CONTINUE: c_int = 8;
-    let thread = thread::current();
-    if actions & CLEANUP_PHASE != 0 && !thread.is_null() {
-        let this = unsafe { &mut *thread };
-        if let Some(&Under { task, outer }) = unsafe { this.under.as_ref() } {
-            this.under = outer;
-            if enter(thread, Next::call(task.pc)) {
+    if let Some(thread) = thread::current().filter(|_| actions & CLEANUP_PHASE != 0) {
+        // SAFETY: `initialise` has put the address of its own variable there, and its frame is being left only now.
+        if let Some(&Under { task, outer }) = unsafe { thread.under.get().as_ref() } {
+            thread.under.set(outer);
+            if enter(Next::call(task.pc)).is_some() {
                 release_unfinished(task.control.cast(), task.pc);
             }
         }
@@ -111,25 +106,25 @@ unsafe extern "C" fn leave(
     CONTINUE
 }
 
-unsafe extern "C" fn once(control: *mut c_int, function: Function, pc: usize) -> c_int {
+extern "C" fn once(control: *mut c_int, function: Function, pc: usize) -> c_int {
     const BUSY: c_int = 1;
-    let thread = thread::current();
-    let real = real!(pthread_once, fn(*mut c_int, Function) -> c_int);
-    if !enter(thread, Next::call(pc)) {
-        return unsafe { real(control, function) };
-    }
+    let Some(thread) = enter(Next::call(pc)) else {
+        return pass_on!(pthread_once(control: *mut c_int, function: Function) -> c_int);
+    };
     inside(thread, || {
         // Nobody wakes us if an exception ends the initialisation.
-        unsafe { (*thread).retries = true };
-        while is_on() && unsafe { control.read_volatile() } & 3 == BUSY {
+        thread.retries.set(true);
+        while is_on() && Address::from(control).read::<i32>() & 3 == BUSY {
             block(thread, control as usize, None);
         }
-        unsafe { (*thread).retries = false };
+        thread.retries.set(false);
     });
-    unsafe { (*thread).task = Some(Task { function, control, pc }) };
-    let result = unsafe { real(control, snag_once) };
-    let found_done = unsafe { (*thread).task.take() }.is_some();
-    if enter(thread, Next::call(pc)) {
+    let mut task = Task { function, control, pc };
+    thread.task.set(&mut task);
+    let function: Function = snag_once;
+    let result = pass_on!(pthread_once(control: *mut c_int, function: Function) -> c_int);
+    let found_done = !thread.task.replace(core::ptr::null_mut()).is_null();
+    if enter(Next::call(pc)).is_some() {
         if found_done {
             record(op::SYNC_ACQUIRE, pc, control.cast());
         }
@@ -147,12 +142,11 @@ fn guard_event(code: u8, order: i32, guard: Pointer, pc: usize) {
     put3(head(code, atomic::detail(0, order), pc), guard as u64, DONE);
 }
 
-unsafe extern "C" fn guard_acquire(guard: Pointer, pc: usize) -> c_int {
-    let thread = thread::current();
-    let counts = enter(thread, Next::call(pc));
+extern "C" fn guard_acquire(guard: Pointer, pc: usize) -> c_int {
+    let counts = enter(Next::call(pc)).is_some();
     // Whoever has to wait does so by a futex, which lets go of the token.
-    let result = unsafe { real!(__cxa_guard_acquire, fn(Pointer) -> c_int)(guard) };
-    if counts && enter(thread, Next::call(pc)) {
+    let result = pass_on!(__cxa_guard_acquire(guard: Pointer) -> c_int);
+    if counts && enter(Next::call(pc)).is_some() {
         match result {
             0 => guard_event(op::ATOMIC_READ, atomic::ACQUIRE, guard, pc),
             _ => acquire_unfinished(guard, pc),
@@ -161,19 +155,18 @@ unsafe extern "C" fn guard_acquire(guard: Pointer, pc: usize) -> c_int {
     result
 }
 
-unsafe extern "C" fn guard_release(guard: Pointer, pc: usize) {
-    let thread = thread::current();
-    if enter(thread, Next::access(op::ATOMIC_WRITE, pc, guard as usize, 1)) {
+extern "C" fn guard_release(guard: Pointer, pc: usize) {
+    if enter(Next::access(op::ATOMIC_WRITE, pc, guard as usize, 1)).is_some() {
         guard_event(op::ATOMIC_WRITE, atomic::RELEASE, guard, pc);
     }
-    unsafe { real!(__cxa_guard_release, fn(Pointer) -> ())(guard) }
+    pass_on!(__cxa_guard_release(guard: Pointer) -> ())
 }
 
-unsafe extern "C" fn guard_abort(guard: Pointer, pc: usize) {
-    if enter(thread::current(), Next::call(pc)) {
+extern "C" fn guard_abort(guard: Pointer, pc: usize) {
+    if enter(Next::call(pc)).is_some() {
         release_unfinished(guard, pc);
     }
-    unsafe { real!(__cxa_guard_abort, fn(Pointer) -> ())(guard) }
+    pass_on!(__cxa_guard_abort(guard: Pointer) -> ())
 }
 
 stubs! {

@@ -1,27 +1,36 @@
 //! Functions of the C library that read and write stretches of memory.
 //!
 //! Copies are done here, byte by byte in one instruction, so that nothing depends on the library's own functions before
-//! they can be found. What searches texts or reads numbers is the library's own, and counts as a read of just what it has looked at.
+//! they can be found. What searches texts or reads numbers is the library's own, and counts as a read of just what it has
+//! looked at.
 
+use crate::base::c::Pointer;
+use crate::base::program::Address;
 use crate::base::record::put_range;
 use crate::base::thread;
+use crate::interpose::heap::{free_at, malloc_at};
 use crate::interpose::lifecycle::is_ours;
-use crate::scheduler::free_running;
-use crate::scheduler::token::{self, Next, enter};
+use crate::rewrite::probe;
+use crate::scheduler::{Next, enter, free_running, is_on};
 use crate::wire::op;
-use crate::{real, stubs};
+use crate::{pass_on, stubs};
 use core::arch::asm;
 use core::ffi::c_int;
 
+/// A byte of the program's.
+fn byte(at: usize) -> u8 {
+    Address(at).byte()
+}
+
 /// Whether events of such a function count for this thread right now, as a step. Our own copies go the same way.
 fn counts(pc: usize) -> bool {
-    let thread = thread::current();
-    let recorded = token::is_on() && !thread.is_null() && unsafe { (*thread).inside == 0 && (*thread).ignoring == 0 };
-    let seen = recorded && !is_ours(pc) && !crate::rewrite::probe::is_unseen(pc);
-    seen && if free_running::is_free() { free_running::begin_ranges(thread, pc) } else { enter(thread, Next::call(pc)) }
+    let recorded = is_on() && thread::current().is_some_and(|t| t.is_outside() && t.ignoring.get() == 0);
+    let seen = recorded && !is_ours(pc) && !probe::is_unseen(pc);
+    seen && if free_running::is_free() { free_running::begin_ranges(pc) } else { enter(Next::call(pc)).is_some() }
 }
 
 fn forwards(to: usize, from: usize, length: usize) {
+    // SAFETY: the program asks for this copy, and answers for both ranges.
     unsafe {
         asm!("rep movsb", inout("rdi") to => _, inout("rsi") from => _, inout("rcx") length => _,
              options(nostack, preserves_flags));
@@ -29,6 +38,7 @@ fn forwards(to: usize, from: usize, length: usize) {
 }
 
 fn backwards(to: usize, from: usize, length: usize) {
+    // SAFETY: the program asks for this copy, and answers for both ranges. The direction is set back.
     unsafe {
         asm!("std", "rep movsb", "cld", inout("rdi") to + length - 1 => _, inout("rsi") from + length - 1 => _,
              inout("rcx") length => _, options(nostack));
@@ -51,6 +61,7 @@ fn copy(counts: bool, to: usize, from: usize, length: usize, pc: usize) {
 }
 
 fn fill(counts: bool, to: usize, byte: u8, length: usize, pc: usize) {
+    // SAFETY: the program asks for so many bytes to be filled, and answers for them.
     unsafe {
         asm!("rep stosb", inout("rdi") to => _, in("al") byte, inout("rcx") length => _,
              options(nostack, preserves_flags));
@@ -77,23 +88,23 @@ fn note_write(counts: bool, at: usize, length: usize, pc: usize) {
     }
 }
 
-unsafe extern "C" fn copy_at(to: usize, from: usize, length: usize, pc: usize) -> usize {
+extern "C" fn copy_at(to: usize, from: usize, length: usize, pc: usize) -> usize {
     copy(length > 0 && counts(pc), to, from, length, pc);
     to
 }
 
-unsafe extern "C" fn copy_to_end_at(to: usize, from: usize, length: usize, pc: usize) -> usize {
+extern "C" fn copy_to_end_at(to: usize, from: usize, length: usize, pc: usize) -> usize {
     copy(length > 0 && counts(pc), to, from, length, pc);
     to + length
 }
 
-unsafe extern "C" fn fill_at(to: usize, byte: c_int, length: usize, pc: usize) -> usize {
+extern "C" fn fill_at(to: usize, byte: c_int, length: usize, pc: usize) -> usize {
     fill(length > 0 && counts(pc), to, byte as u8, length, pc);
     to
 }
 
-unsafe extern "C" fn zero_at(to: usize, length: usize, pc: usize) {
-    unsafe { fill_at(to, 0, length, pc) };
+extern "C" fn zero_at(to: usize, length: usize, pc: usize) {
+    fill_at(to, 0, length, pc);
 }
 
 fn length_of(text: usize) -> usize {
@@ -101,37 +112,33 @@ fn length_of(text: usize) -> usize {
 }
 
 fn length_up_to(text: usize, most: usize) -> usize {
-    let mut length = 0;
-    while length < most && unsafe { ((text + length) as *const u8).read_volatile() } != 0 {
-        length += 1;
-    }
-    length
+    Address(text).text_length(most)
 }
 
-unsafe extern "C" fn length_at(text: usize, pc: usize) -> usize {
-    unsafe { length_up_to_at(text, usize::MAX, pc) }
+extern "C" fn length_at(text: usize, pc: usize) -> usize {
+    length_up_to_at(text, usize::MAX, pc)
 }
 
-unsafe extern "C" fn length_up_to_at(text: usize, most: usize, pc: usize) -> usize {
+extern "C" fn length_up_to_at(text: usize, most: usize, pc: usize) -> usize {
     let counts = counts(pc);
     let length = length_up_to(text, most);
     note_read(counts, text, most.min(length.saturating_add(1)), pc);
     length
 }
 
-unsafe extern "C" fn text_copy_at(to: usize, from: usize, pc: usize) -> usize {
-    unsafe { text_copy_to_end_at(to, from, pc) };
+extern "C" fn text_copy_at(to: usize, from: usize, pc: usize) -> usize {
+    text_copy_to_end_at(to, from, pc);
     to
 }
 
-unsafe extern "C" fn text_copy_to_end_at(to: usize, from: usize, pc: usize) -> usize {
+extern "C" fn text_copy_to_end_at(to: usize, from: usize, pc: usize) -> usize {
     let counts = counts(pc);
     let length = length_of(from);
     copy(counts, to, from, length + 1, pc);
     to + length
 }
 
-unsafe extern "C" fn text_copy_up_to_at(to: usize, from: usize, most: usize, pc: usize) -> usize {
+extern "C" fn text_copy_up_to_at(to: usize, from: usize, most: usize, pc: usize) -> usize {
     let counts = counts(pc);
     let length = length_up_to(from, most);
     copy(counts, to, from, most.min(length.saturating_add(1)), pc);
@@ -141,7 +148,7 @@ unsafe extern "C" fn text_copy_up_to_at(to: usize, from: usize, most: usize, pc:
     to
 }
 
-unsafe extern "C" fn append_at(to: usize, from: usize, pc: usize) -> usize {
+extern "C" fn append_at(to: usize, from: usize, pc: usize) -> usize {
     let counts = counts(pc);
     let before = length_of(to);
     note_read(counts, to, before + 1, pc);
@@ -149,7 +156,7 @@ unsafe extern "C" fn append_at(to: usize, from: usize, pc: usize) -> usize {
     to
 }
 
-unsafe extern "C" fn append_up_to_at(to: usize, from: usize, most: usize, pc: usize) -> usize {
+extern "C" fn append_up_to_at(to: usize, from: usize, most: usize, pc: usize) -> usize {
     let counts = counts(pc);
     let before = length_of(to);
     note_read(counts, to, before + 1, pc);
@@ -159,12 +166,12 @@ unsafe extern "C" fn append_up_to_at(to: usize, from: usize, most: usize, pc: us
     to
 }
 
-unsafe extern "C" fn compare_at(a: usize, b: usize, length: usize, pc: usize) -> c_int {
+extern "C" fn compare_at(a: usize, b: usize, length: usize, pc: usize) -> c_int {
     let counts = counts(pc);
     note_read(counts, a, length, pc);
     note_read(counts, b, length, pc);
     for i in 0..length {
-        let [x, y] = [a, b].map(|at| unsafe { ((at + i) as *const u8).read_volatile() } as c_int);
+        let [x, y] = [a, b].map(|at| byte(at + i) as c_int);
         if x != y {
             return x - y;
         }
@@ -176,7 +183,7 @@ unsafe extern "C" fn compare_at(a: usize, b: usize, length: usize, pc: usize) ->
 fn compared(a: usize, b: usize, most: usize) -> usize {
     let mut length = 0;
     while length < most {
-        let [x, y] = [a, b].map(|text| unsafe { ((text + length) as *const u8).read_volatile() });
+        let [x, y] = [a, b].map(|text| byte(text + length));
         length += 1;
         if x != y || x == 0 {
             break;
@@ -185,11 +192,11 @@ fn compared(a: usize, b: usize, most: usize) -> usize {
     length
 }
 
-unsafe extern "C" fn text_compare_at(a: usize, b: usize, pc: usize) -> c_int {
-    unsafe { text_compare_up_to_at(a, b, usize::MAX, pc) }
+extern "C" fn text_compare_at(a: usize, b: usize, pc: usize) -> c_int {
+    text_compare_up_to_at(a, b, usize::MAX, pc)
 }
 
-unsafe extern "C" fn text_compare_up_to_at(a: usize, b: usize, most: usize, pc: usize) -> c_int {
+extern "C" fn text_compare_up_to_at(a: usize, b: usize, most: usize, pc: usize) -> c_int {
     let counts = counts(pc);
     let length = compared(a, b, most);
     if length == 0 {
@@ -197,19 +204,19 @@ unsafe extern "C" fn text_compare_up_to_at(a: usize, b: usize, most: usize, pc: 
     }
     note_read(counts, a, length, pc);
     note_read(counts, b, length, pc);
-    let [x, y] = [a, b].map(|text| unsafe { ((text + length - 1) as *const u8).read_volatile() } as c_int);
+    let [x, y] = [a, b].map(|text| byte(text + length - 1) as c_int);
     x - y
 }
 
-unsafe extern "C" fn duplicate_at(text: usize, pc: usize) -> usize {
-    unsafe { duplicate_up_to_at(text, usize::MAX, pc) }
+extern "C" fn duplicate_at(text: usize, pc: usize) -> usize {
+    duplicate_up_to_at(text, usize::MAX, pc)
 }
 
-unsafe extern "C" fn duplicate_up_to_at(text: usize, most: usize, pc: usize) -> usize {
+extern "C" fn duplicate_up_to_at(text: usize, most: usize, pc: usize) -> usize {
     // The block is found first: its allocation is a step of its own, in which the text may change.
     let mut length = length_up_to(text, most);
     loop {
-        let to = unsafe { crate::interpose::heap::malloc_at(length + 1, pc) } as usize;
+        let to = malloc_at(length + 1, pc) as usize;
         if to == 0 {
             return 0;
         }
@@ -222,7 +229,7 @@ unsafe extern "C" fn duplicate_up_to_at(text: usize, most: usize, pc: usize) -> 
             return to;
         }
         free_running::end_ranges();
-        unsafe { crate::interpose::heap::free_at(to as crate::base::c::Pointer, pc) };
+        free_at(to as Pointer, pc);
         length = now;
     }
 }
@@ -236,27 +243,25 @@ fn looked_at(counts: bool, text: usize, last: usize, pc: usize) {
 
 /// Where a number would begin, behind blanks.
 fn first_of_number(text: usize) -> usize {
-    let is_blank = |at: usize| matches!(unsafe { (at as *const u8).read_volatile() }, b' ' | b'\t'..=b'\r');
+    let is_blank = |at: usize| matches!(byte(at), b' ' | b'\t'..=b'\r');
     (text..).find(|&at| !is_blank(at)).unwrap_or(text)
 }
 
 macro_rules! numbers {
     ($($at:ident $name:ident -> $result:ty, $($argument:ident)?;)*) => {$(
-        unsafe extern "C" fn $at(text: usize, end: *mut usize, $($argument: c_int,)? pc: usize) -> $result {
+        extern "C" fn $at(text: usize, end: *mut usize, $($argument: c_int,)? pc: usize) -> $result {
             let counts = counts(pc);
             let mut last = text;
-            let result = unsafe {
-                real!($name, fn(usize, *mut usize $(, numbers!(@ $argument))?) -> $result)(text, &mut last $(, $argument)?)
-            };
+            let end_of_number = &mut last;
+            let result = pass_on!($name(text: usize, end_of_number: *mut usize $(, $argument: c_int)?) -> $result);
             looked_at(counts, text, last.max(first_of_number(text)), pc);
             if !end.is_null() {
-                unsafe { end.write_unaligned(last) };
+                Address::from(end).write(last);
                 note_write(counts, end as usize, size_of::<usize>(), pc);
             }
             result
         }
     )*};
-    (@ $argument:ident) => { c_int };
 }
 
 numbers! {
@@ -266,44 +271,44 @@ numbers! {
     newer_long_long_at __isoc23_strtoll -> i64, base; newer_unsigned_long_at __isoc23_strtoull -> u64, base;
 }
 
-unsafe extern "C" fn integer_at(text: usize, pc: usize) -> i64 {
-    unsafe { long_at(text, core::ptr::null_mut(), 10, pc) }
+extern "C" fn integer_at(text: usize, pc: usize) -> i64 {
+    long_at(text, core::ptr::null_mut(), 10, pc)
 }
 
-unsafe extern "C" fn real_number_at(text: usize, pc: usize) -> f64 {
-    unsafe { double_at(text, core::ptr::null_mut(), pc) }
+extern "C" fn real_number_at(text: usize, pc: usize) -> f64 {
+    double_at(text, core::ptr::null_mut(), pc)
 }
 
-unsafe extern "C" fn first_at(text: usize, byte: c_int, pc: usize) -> usize {
-    let at = unsafe { first_or_end_at(text, byte, pc) };
-    if unsafe { (at as *const u8).read_volatile() } == byte as u8 { at } else { 0 }
+extern "C" fn first_at(text: usize, byte: c_int, pc: usize) -> usize {
+    let at = first_or_end_at(text, byte, pc);
+    if Address(at).byte() == byte as u8 { at } else { 0 }
 }
 
-unsafe extern "C" fn first_or_end_at(text: usize, byte: c_int, pc: usize) -> usize {
+extern "C" fn first_or_end_at(text: usize, byte: c_int, pc: usize) -> usize {
     let counts = counts(pc);
-    let at = unsafe { real!(strchrnul, fn(usize, c_int) -> usize)(text, byte) };
+    let at = pass_on!(strchrnul(text: usize, byte: c_int) -> usize);
     looked_at(counts, text, at, pc);
     at
 }
 
-unsafe extern "C" fn last_at(text: usize, byte: c_int, pc: usize) -> usize {
+extern "C" fn last_at(text: usize, byte: c_int, pc: usize) -> usize {
     let counts = counts(pc);
     looked_at(counts, text, text + length_of(text), pc);
-    unsafe { real!(strrchr, fn(usize, c_int) -> usize)(text, byte) }
+    pass_on!(strrchr(text: usize, byte: c_int) -> usize)
 }
 
-unsafe extern "C" fn byte_at(start: usize, byte: c_int, length: usize, pc: usize) -> usize {
+extern "C" fn byte_at(start: usize, byte: c_int, length: usize, pc: usize) -> usize {
     let counts = counts(pc);
-    let found = unsafe { real!(memchr, fn(usize, c_int, usize) -> usize)(start, byte, length) };
+    let found = pass_on!(memchr(start: usize, byte: c_int, length: usize) -> usize);
     note_read(counts && length > 0, start, if found == 0 { length } else { found + 1 - start }, pc);
     found
 }
 
-unsafe extern "C" fn part_at(text: usize, part: usize, pc: usize) -> usize {
+extern "C" fn part_at(text: usize, part: usize, pc: usize) -> usize {
     let counts = counts(pc);
     let length = length_of(part);
     looked_at(counts, part, part + length, pc);
-    let result = unsafe { real!(strstr, fn(usize, usize) -> usize)(text, part) };
+    let result = pass_on!(strstr(text: usize, part: usize) -> usize);
     let last = if result == 0 { text + length_of(text) } else { (result + length).saturating_sub(1).max(text) };
     looked_at(counts, text, last, pc);
     result
@@ -311,10 +316,10 @@ unsafe extern "C" fn part_at(text: usize, part: usize, pc: usize) -> usize {
 
 macro_rules! spans {
     ($($at:ident $name:ident |$text:ident, $result:ident| $last:expr;)*) => {$(
-        unsafe extern "C" fn $at($text: usize, set: usize, pc: usize) -> usize {
+        extern "C" fn $at($text: usize, set: usize, pc: usize) -> usize {
             let counts = counts(pc);
             looked_at(counts, set, set + length_of(set), pc);
-            let $result = unsafe { real!($name, fn(usize, usize) -> usize)($text, set) };
+            let $result = pass_on!($name($text: usize, set: usize) -> usize);
             looked_at(counts, $text, $last, pc);
             $result
         }
@@ -327,19 +332,18 @@ spans! {
     one_of_at strpbrk |text, result| if result == 0 { text + length_of(text) } else { result };
 }
 
-unsafe extern "C" fn similar_at(a: usize, b: usize, pc: usize) -> c_int {
-    unsafe { similar_up_to_at(a, b, usize::MAX, pc) }
+extern "C" fn similar_at(a: usize, b: usize, pc: usize) -> c_int {
+    similar_up_to_at(a, b, usize::MAX, pc)
 }
 
-unsafe extern "C" fn similar_up_to_at(a: usize, b: usize, most: usize, pc: usize) -> c_int {
+extern "C" fn similar_up_to_at(a: usize, b: usize, most: usize, pc: usize) -> c_int {
     let counts = counts(pc);
     // Letters are letters in whatever case; what the library takes for one, it says itself.
-    let real = real!(strncasecmp, fn(usize, usize, usize) -> c_int);
+    let compare = |a: usize, b: usize, n: usize| pass_on!(strncasecmp(a: usize, b: usize, n: usize) -> c_int);
     let mut length = 0;
     while length < most {
         length += 1;
-        let ends = unsafe { ((a + length - 1) as *const u8).read_volatile() } == 0;
-        if ends || unsafe { real(a + length - 1, b + length - 1, 1) } != 0 {
+        if byte(a + length - 1) == 0 || compare(a + length - 1, b + length - 1, 1) != 0 {
             break;
         }
     }
@@ -347,7 +351,7 @@ unsafe extern "C" fn similar_up_to_at(a: usize, b: usize, most: usize, pc: usize
         note_read(counts, a, length, pc);
         note_read(counts, b, length, pc);
     }
-    unsafe { real(a, b, length) }
+    compare(a, b, length)
 }
 
 stubs! { free_running::through_ranges =>

@@ -3,8 +3,8 @@
 //! All of this is in a call, with the token.
 
 use crate::base::c::Pointer;
-use crate::base::memory::Global;
-use crate::base::thread::{self, inside};
+use crate::base::lock::Mutex;
+use crate::base::program::Address;
 use crate::interpose::descriptors::{object, takes_object};
 use core::ffi::c_int;
 use std::collections::BTreeMap;
@@ -25,66 +25,50 @@ fn takes_all(descriptors: impl Iterator<Item = c_int>) {
 
 /// `poll` has answered.
 pub fn polled(list: Pointer, count: usize, answer: c_int) {
-    #[repr(C)]
-    #[derive(Clone, Copy)]
-    struct Polled {
-        descriptor: c_int,
-        asked: u16,
-        found: u16,
-    }
+    // A `struct pollfd`: the descriptor, and two bytes each for what was asked and what was found.
     if answer > 0 && !list.is_null() {
-        let entries = (0..count).map(|i| unsafe { *(list as *const Polled).add(i) });
-        takes_all(entries.filter(|entry| entry.descriptor >= 0 && entry.found as u32 & IN != 0).map(|e| e.descriptor));
+        let entries = (0..count).map(|i| Address::from(list).plus(8 * i)).map(|at| (at.read::<i32>(), at.plus(6)));
+        takes_all(entries.filter(|(d, found)| *d >= 0 && found.read::<u16>() as u32 & IN != 0).map(|(d, _)| d));
     }
 }
 
 /// `select` has answered, with these sets of descriptors below `limit`.
 pub fn selected(limit: c_int, answer: c_int, sets: [Pointer; 2]) {
     if answer > 0 {
-        let has = |set: Pointer, d: c_int| unsafe { *(set as *const u64).add(d as usize / 64) } >> (d % 64) & 1 != 0;
+        let word = |set: Pointer, d: c_int| Address::from(set).plus(d as usize / 64 * 8).read::<u64>();
+        let has = |set, d| word(set, d) >> (d % 64) & 1 != 0;
         takes_all((0..limit).filter(|&d| sets.iter().any(|&set| !set.is_null() && has(set, d))));
     }
 }
 
-/// By which word each epoll descriptor knows the descriptors that it watches; the watched one comes first. Guarded by the token.
-static WATCHED: Global<BTreeMap<(c_int, c_int), u64>> = Global::new(BTreeMap::new());
-
-fn change(work: impl FnOnce(&mut BTreeMap<(c_int, c_int), u64>)) {
-    inside(thread::current(), || work(unsafe { &mut *WATCHED.get() }));
-}
+/// By which word each epoll descriptor knows the descriptors that it watches; the watched one comes first. The lock is
+/// held for a look or a change.
+static WATCHED: Mutex<BTreeMap<(c_int, c_int), u64>> = Mutex::new(BTreeMap::new());
 
 /// `epoll_ctl` is about to be called.
 pub fn watches(epoll: c_int, operation: c_int, descriptor: c_int, event: Pointer) {
     const REMOVE: c_int = 2;
     if operation == REMOVE {
-        change(|all| {
-            all.remove(&(descriptor, epoll));
-        });
+        WATCHED.lock().remove(&(descriptor, epoll));
     } else if !event.is_null() {
-        let word = unsafe { event.byte_add(4).cast::<u64>().read_unaligned() };
-        change(|all| {
-            all.insert((descriptor, epoll), word);
-        });
+        WATCHED.lock().insert((descriptor, epoll), Address::from(event).plus(4).read());
     }
 }
 
 /// A descriptor is closed.
 pub fn forget(descriptor: c_int) {
-    let all = unsafe { &*WATCHED.get() };
+    let mut all = WATCHED.lock();
     while let Some((&key, _)) = all.range((descriptor, c_int::MIN)..=(descriptor, c_int::MAX)).next() {
-        change(|all| {
-            all.remove(&key);
-        });
+        all.remove(&key);
     }
 }
 
 /// `epoll_wait` has answered with so many events.
 pub fn waited(epoll: c_int, events: Pointer, count: c_int) {
-    let all = unsafe { &*WATCHED.get() };
+    let all = WATCHED.lock();
     for i in 0..count.max(0) as usize {
-        let at = events.wrapping_byte_add(12 * i);
-        let (found, word) =
-            unsafe { (at.cast::<u32>().read_unaligned(), at.byte_add(4).cast::<u64>().read_unaligned()) };
+        let at = Address::from(events).plus(12 * i);
+        let (found, word) = (at.read::<u32>(), at.plus(4).read::<u64>());
         if found & IN == 0 {
             continue;
         }

@@ -4,7 +4,7 @@
 use crate::base::c::Pointer;
 use crate::interpose::descriptors::{begins, gives, gives_object, noting, takes_object};
 use crate::wire::SIGNALS;
-use crate::{real, stubs};
+use crate::{pass_on, stubs};
 use core::ffi::{c_int, c_uint};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -21,7 +21,7 @@ pub fn sends() {
 pub fn handles() {
     if SENT.load(Relaxed) {
         crate::scheduler::free_running::leaving(|| {
-            if begins(0) {
+            if begins(0).is_some() {
                 takes_object(SIGNALS);
             }
         });
@@ -32,8 +32,8 @@ pub fn handles() {
 macro_rules! send {
     ($($name:ident $register:literal ($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
         const _: () = {
-            unsafe extern "C" fn recorded($($argument: $type,)* pc: usize) -> $result {
-                noting(pc, false, sends, || unsafe { real!($name, fn($($type),*) -> $result)($($argument),*) })
+            extern "C" fn recorded($($argument: $type,)* pc: usize) -> $result {
+                noting(pc, false, sends, || pass_on!($name($($argument: $type),*) -> $result))
             }
             stubs! { $name $register recorded; }
         };
@@ -53,9 +53,9 @@ send! {
     timer_settime "r8" (t: Pointer, f: c_int, n: Pointer, o: Pointer) -> c_int;
 }
 
-unsafe extern "C" fn set_timer(descriptor: c_int, flags: c_int, new: Pointer, old: Pointer, pc: usize) -> c_int {
-    let really = real!(timerfd_settime, fn(c_int, c_int, Pointer, Pointer) -> c_int);
-    noting(pc, false, || gives(descriptor), || unsafe { really(descriptor, flags, new, old) })
+extern "C" fn set_timer(descriptor: c_int, flags: c_int, new: Pointer, old: Pointer, pc: usize) -> c_int {
+    let really = || pass_on!(timerfd_settime(descriptor: c_int, flags: c_int, new: Pointer, old: Pointer) -> c_int);
+    noting(pc, false, || gives(descriptor), really)
 }
 
 stubs! { timerfd_settime "r8" set_timer; }
@@ -63,7 +63,7 @@ stubs! { timerfd_settime "r8" set_timer; }
 macro_rules! spawn {
     ($($name:ident)*) => {$(
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(
+        pub extern "C" fn $name(
             child: Pointer,
             program: Pointer,
             actions: Pointer,
@@ -71,8 +71,12 @@ macro_rules! spawn {
             arguments: Pointer,
             environment: Pointer,
         ) -> c_int {
-            let really = real!($name, fn(Pointer, Pointer, Pointer, Pointer, Pointer, Pointer) -> c_int);
-            noting(0, false, sends, || unsafe { really(child, program, actions, attributes, arguments, environment) })
+            noting(0, false, sends, || {
+                pass_on!($name(
+                    child: Pointer, program: Pointer, actions: Pointer, attributes: Pointer, arguments: Pointer,
+                    environment: Pointer,
+                ) -> c_int)
+            })
         }
     )*};
 }

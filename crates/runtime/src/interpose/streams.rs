@@ -1,28 +1,32 @@
-//! Streams of the C library: they have descriptors, which the library opens, fills and closes by itself. They hand over what their
-//! descriptors do, and have locks that programs may take.
+//! Streams of the C library: they have descriptors, which the library opens, fills and closes by itself. They hand over
+//! what their descriptors do, and have locks that programs may take.
 
 use crate::base::c::{self, EBUSY, Pointer};
 use crate::base::record::put3;
-use crate::base::thread::{self, inside};
-use crate::interpose::descriptors::{self, begins, closes, gives_object, made, making, noting, shared, takes_object};
+use crate::base::thread::inside;
+use crate::interpose::descriptors::{
+    self, begins, closes, gives_object, made, making, noting, read_by_others, shared, takes_object,
+};
 use crate::interpose::locks::contend;
-use crate::scheduler::token::{is_on, wake};
+use crate::interpose::signal_order;
+use crate::scheduler::free_running::leave;
+use crate::scheduler::{is_on, wake};
 use crate::wire::{head, op};
-use crate::{real, stubs};
+use crate::{pass_on, real, stubs};
 use core::arch::naked_asm;
 use core::ffi::{c_char, c_int};
 
 /// The descriptor of a stream, negative if it has none.
 fn number_of(stream: Pointer) -> c_int {
     let error = c::errno();
-    let number = unsafe { real!(fileno, fn(Pointer) -> c_int)(stream) };
+    let number = pass_on!(fileno(stream: Pointer) -> c_int);
     c::set_errno(error);
     number
 }
 
 fn directory_number(directory: Pointer) -> c_int {
     let error = c::errno();
-    let number = unsafe { real!(dirfd, fn(Pointer) -> c_int)(directory) };
+    let number = pass_on!(dirfd(directory: Pointer) -> c_int);
     c::set_errno(error);
     number
 }
@@ -36,9 +40,9 @@ pub fn takes_stream(stream: Pointer) {
 
 /// A thread is about to write; see [`descriptors::puts_into`].
 fn puts_into(descriptor: c_int, pc: usize) {
-    if descriptors::read_by_others(descriptor).is_some() && begins(pc) {
+    if read_by_others(descriptor).is_some() && begins(pc).is_some() {
         descriptors::puts_into(descriptor);
-        unsafe { crate::scheduler::free_running::leave() };
+        leave();
     }
 }
 
@@ -51,8 +55,8 @@ fn puts(stream: Pointer, pc: usize) {
 macro_rules! open {
     ($number:path; $($name:ident $register:literal ($($argument:ident: $type:ty),*);)*) => {$(
         const _: () = {
-            unsafe extern "C" fn recorded($($argument: $type,)* pc: usize) -> Pointer {
-                let call = || unsafe { real!($name, fn($($type),*) -> Pointer)($($argument),*) };
+            extern "C" fn recorded($($argument: $type,)* pc: usize) -> Pointer {
+                let call = || pass_on!($name($($argument: $type),*) -> Pointer);
                 making(pc, false, call, |opened| {
                     if !opened.is_null() && $number(*opened) >= 0 {
                         made($number(*opened));
@@ -74,9 +78,9 @@ open! { directory_number; opendir "rsi" (p: Pointer); }
 macro_rules! close {
     ($number:path; $($name:ident $register:literal;)*) => {$(
         const _: () = {
-            unsafe extern "C" fn recorded(opened: Pointer, pc: usize) -> c_int {
+            extern "C" fn recorded(opened: Pointer, pc: usize) -> c_int {
                 let note = || if !opened.is_null() { closes($number(opened)) };
-                noting(pc, false, note, || unsafe { real!($name, fn(Pointer) -> c_int)(opened) })
+                noting(pc, false, note, || pass_on!($name(opened: Pointer) -> c_int))
             }
             stubs! { $name $register recorded; }
         };
@@ -86,11 +90,11 @@ macro_rules! close {
 close! { number_of; fclose "rsi"; pclose "rsi"; }
 close! { directory_number; closedir "rsi"; }
 
-unsafe extern "C" fn popen_at(command: *const c_char, how: *const c_char, pc: usize) -> Pointer {
-    if begins(pc) {
-        crate::interpose::signal_order::sends();
+extern "C" fn popen_at(command: *const c_char, how: *const c_char, pc: usize) -> Pointer {
+    if begins(pc).is_some() {
+        signal_order::sends();
     }
-    let really = || unsafe { real!(popen, fn(*const c_char, *const c_char) -> Pointer)(command, how) };
+    let really = || pass_on!(popen(command: *const c_char, how: *const c_char) -> Pointer);
     making(pc, false, really, |opened| {
         if !opened.is_null() {
             made(number_of(*opened));
@@ -98,30 +102,23 @@ unsafe extern "C" fn popen_at(command: *const c_char, how: *const c_char, pc: us
     })
 }
 
-type Reopen = unsafe extern "C" fn(Pointer, Pointer, Pointer) -> Pointer;
-
-fn reopen(path: Pointer, how: Pointer, stream: Pointer, pc: usize, really: Reopen) -> Pointer {
-    if begins(pc) && !stream.is_null() {
+fn reopen(stream: Pointer, pc: usize, really: impl FnOnce() -> Pointer) -> Pointer {
+    if begins(pc).is_some() && !stream.is_null() {
         closes(number_of(stream));
     }
-    making(
-        pc,
-        false,
-        || unsafe { really(path, how, stream) },
-        |opened| {
-            if !opened.is_null() && number_of(*opened) >= 0 {
-                made(number_of(*opened));
-            }
-        },
-    )
+    making(pc, false, really, |opened| {
+        if !opened.is_null() && number_of(*opened) >= 0 {
+            made(number_of(*opened));
+        }
+    })
 }
 
-unsafe extern "C" fn freopen_at(path: Pointer, how: Pointer, stream: Pointer, pc: usize) -> Pointer {
-    reopen(path, how, stream, pc, real!(freopen, fn(Pointer, Pointer, Pointer) -> Pointer))
+extern "C" fn freopen_at(path: Pointer, how: Pointer, stream: Pointer, pc: usize) -> Pointer {
+    reopen(stream, pc, || pass_on!(freopen(path: Pointer, how: Pointer, stream: Pointer) -> Pointer))
 }
 
-unsafe extern "C" fn freopen64_at(path: Pointer, how: Pointer, stream: Pointer, pc: usize) -> Pointer {
-    reopen(path, how, stream, pc, real!(freopen64, fn(Pointer, Pointer, Pointer) -> Pointer))
+extern "C" fn freopen64_at(path: Pointer, how: Pointer, stream: Pointer, pc: usize) -> Pointer {
+    reopen(stream, pc, || pass_on!(freopen64(path: Pointer, how: Pointer, stream: Pointer) -> Pointer))
 }
 
 stubs! { popen "rdx" popen_at; freopen "rcx" freopen_at; freopen64 "rcx" freopen64_at; }
@@ -129,9 +126,9 @@ stubs! { popen "rdx" popen_at; freopen "rcx" freopen_at; freopen64 "rcx" freopen
 macro_rules! write {
     ($($name:ident $register:literal ($($argument:ident: $type:ty),*) -> $result:ty; $stream:ident;)*) => {$(
         const _: () = {
-            unsafe extern "C" fn recorded($($argument: $type,)* pc: usize) -> $result {
+            extern "C" fn recorded($($argument: $type,)* pc: usize) -> $result {
                 puts($stream, pc);
-                unsafe { real!($name, fn($($type),*) -> $result)($($argument),*) }
+                pass_on!($name($($argument: $type),*) -> $result)
             }
             stubs! { $name $register recorded; }
         };
@@ -151,14 +148,14 @@ write! {
 // Functions with any number of arguments: these are left as they are, and the library's function finds them there.
 macro_rules! print {
     ($($name:ident $target:ident $note:ident $first:ty;)*) => {$(
-        unsafe extern "C" fn $target(first: $first, pc: usize) -> usize {
+        extern "C" fn $target(first: $first, pc: usize) -> usize {
             $note(first, pc);
             real!($name, fn() -> ()) as *const () as usize
         }
 
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
-        pub unsafe extern "C" fn $name() {
+        pub extern "C" fn $name() {
             naked_asm!(
                 ".cfi_startproc",
                 "push rax", "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9",
@@ -194,15 +191,12 @@ print! {
 // A stream has a lock that programs may take for themselves.
 
 fn try_lock(stream: Pointer) -> c_int {
-    unsafe { real!(ftrylockfile, fn(Pointer) -> c_int)(stream) }
+    pass_on!(ftrylockfile(stream: Pointer) -> c_int)
 }
 
-unsafe extern "C" fn lock_at(stream: Pointer, pc: usize) {
-    let really = || unsafe { real!(flockfile, fn(Pointer) -> ())(stream) };
-    if !begins(pc) {
-        return really();
-    }
-    let thread = thread::current();
+extern "C" fn lock_at(stream: Pointer, pc: usize) {
+    let really = || pass_on!(flockfile(stream: Pointer) -> ());
+    let Some(thread) = begins(pc) else { return really() };
     let attempt = || if try_lock(stream) == 0 { 0 } else { EBUSY };
     inside(thread, || {
         contend(thread, stream as usize, None, false, EBUSY, attempt, || {
@@ -215,7 +209,7 @@ unsafe extern "C" fn lock_at(stream: Pointer, pc: usize) {
     }
 }
 
-unsafe extern "C" fn try_lock_at(stream: Pointer, pc: usize) -> c_int {
+extern "C" fn try_lock_at(stream: Pointer, pc: usize) -> c_int {
     making(
         pc,
         false,
@@ -228,14 +222,14 @@ unsafe extern "C" fn try_lock_at(stream: Pointer, pc: usize) -> c_int {
     )
 }
 
-unsafe extern "C" fn unlock_at(stream: Pointer, pc: usize) {
-    let counts = begins(pc);
-    if counts {
+extern "C" fn unlock_at(stream: Pointer, pc: usize) {
+    let thread = begins(pc);
+    if thread.is_some() {
         gives_object(stream as u64);
     }
-    unsafe { real!(funlockfile, fn(Pointer) -> ())(stream) };
-    if counts {
-        inside(thread::current(), || wake(stream as usize, 1, 0));
+    pass_on!(funlockfile(stream: Pointer) -> ());
+    if let Some(thread) = thread {
+        inside(thread, || wake(stream as usize, 1, 0));
     }
 }
 

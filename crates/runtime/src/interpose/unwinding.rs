@@ -1,8 +1,9 @@
 //! Functions that are left without returning: by `longjmp`, or by an exception through code that does not say so.
 
 use crate::base::c::Pointer;
-use crate::real;
-use crate::scheduler::token;
+use crate::base::program::Address;
+use crate::pass_on;
+use crate::scheduler::wipe;
 use crate::tsan::access::left_to;
 use core::arch::{asm, naked_asm};
 use core::ffi::c_int;
@@ -10,7 +11,8 @@ use core::ffi::c_int;
 /// The stack pointer that glibc has put into a buffer for `longjmp`, mangled.
 fn stack_of(buffer: *const u64) -> usize {
     const STACK_POINTER: usize = 6;
-    let mut stack = unsafe { buffer.add(STACK_POINTER).read_unaligned() };
+    let mut stack = Address::from(buffer).plus(8 * STACK_POINTER).read::<u64>();
+    // SAFETY: the C library keeps the word by which it mangles pointers there, in every thread.
     unsafe { asm!("ror {0}, 17", "xor {0}, qword ptr fs:[0x30]", inout(reg) stack, options(nostack, readonly)) };
     stack as usize
 }
@@ -18,10 +20,10 @@ fn stack_of(buffer: *const u64) -> usize {
 macro_rules! jumps {
     ($($name:ident)*) => {$(
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(buffer: *const u64, value: c_int) {
-            unsafe { left_to(stack_of(buffer)) };
-            token::wipe();
-            unsafe { real!($name, fn(*const u64, c_int) -> ())(buffer, value) }
+        pub extern "C" fn $name(buffer: *const u64, value: c_int) {
+            left_to(stack_of(buffer));
+            wipe();
+            pass_on!($name(buffer: *const u64, value: c_int) -> ())
         }
     )*};
 }
@@ -32,13 +34,11 @@ jumps! { longjmp _longjmp siglongjmp __longjmp_chk }
 /// that are built for exceptions; those of C usually are not.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
-pub unsafe extern "C" fn __cxa_begin_catch() {
+pub extern "C" fn __cxa_begin_catch() {
     naked_asm!("lea rsi, [rsp + 8]", "jmp {target}", target = sym begin_catch)
 }
 
-unsafe extern "C" fn begin_catch(exception: Pointer, stack: usize) -> Pointer {
-    unsafe {
-        left_to(stack);
-        real!(__cxa_begin_catch, fn(Pointer) -> Pointer)(exception)
-    }
+extern "C" fn begin_catch(exception: Pointer, stack: usize) -> Pointer {
+    left_to(stack);
+    pass_on!(__cxa_begin_catch(exception: Pointer) -> Pointer)
 }

@@ -10,13 +10,13 @@ use crate::real;
 macro_rules! newest {
     ($($name:ident)*) => {$(
         const _: () = {
-            unsafe extern "C" fn find() -> usize {
+            extern "C" fn find() -> usize {
                 real!($name, fn() -> ()) as usize
             }
 
             #[unsafe(no_mangle)]
             #[unsafe(naked)]
-            unsafe extern "C" fn $name() {
+            extern "C" fn $name() {
                 core::arch::naked_asm!(
                     "push rdi",
                     "push rsi",

@@ -9,7 +9,8 @@
 //! none of them loads from what may be the place that is written, or a part of it, but for loads that were told, nothing was left
 //! out. In doubt something was. Functions that are not understood to their end are left as they are: there all writes count as reads.
 
-use crate::base::c::{self, number, system};
+use crate::base::kernel::{self, READ_EXECUTE, READ_WRITE_EXECUTE, number, system};
+use crate::base::program::Address;
 use crate::rewrite::decode::{Instruction, Memory};
 use crate::rewrite::patch::{self, FAR_JUMP, Table, far_jump, jump, near};
 use crate::rewrite::probe::{called, instructions};
@@ -40,7 +41,8 @@ const WRITES: [Write; 9] = [
 pub fn tell_reads() {
     let Some(us) = Table::of_us().filter(|_| leaves_reads_out()) else { return };
     for (write, read_and_write, _) in WRITES {
-        jump(us.find(write), us.find(read_and_write));
+        // SAFETY: both are ours and take the same arguments, and the program has not begun.
+        unsafe { jump(us.find(write), us.find(read_and_write)) };
     }
     if let Some(program) = patch::program() {
         spare_writes(&program);
@@ -63,15 +65,17 @@ struct File {
 
 impl File {
     fn of_program() -> Option<File> {
-        let file = c::open(b"/proc/self/exe\0", 0);
+        let file = kernel::open(b"/proc/self/exe\0", 0);
         if file < 0 {
             return None;
         }
         const READ: usize = 1;
         const PRIVATE: usize = 2;
-        let length = unsafe { system(number::LSEEK, [file as usize, 0, 2, 0, 0, 0]) }.max(0) as usize;
+        let length = kernel::file_length(file).max(0) as usize;
+        // SAFETY: the kernel maps the file where nothing is.
         let start = unsafe { system(number::MMAP, [0, length, READ, PRIVATE, file as usize, 0]) };
-        c::close(file);
+        kernel::close(file);
+        // SAFETY: so much of the file is mapped there, until `drop`.
         (start > 0).then(|| File { bytes: unsafe { core::slice::from_raw_parts(start as *const u8, length) } })
     }
 
@@ -100,7 +104,8 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        unsafe { system(number::MUNMAP, [self.bytes.as_ptr() as usize, self.bytes.len(), 0, 0, 0, 0]) };
+        // SAFETY: `of_program` has mapped it, and whoever borrowed from it is through.
+        unsafe { kernel::unmap(self.bytes.as_ptr() as usize, self.bytes.len()) };
     }
 }
 
@@ -152,23 +157,22 @@ fn spare_writes(program: &Table) {
     let (Some(&(first, _)), Some(&(last, _))) = (calls.first(), calls.last()) else { return };
     let Some(jumps) = near(first, WRITES.len() * FAR_JUMP) else { return };
     for (i, (_, _, alone)) in WRITES.iter().enumerate() {
-        far_jump(jumps + i * FAR_JUMP, *alone as usize);
+        // SAFETY: `near` has made room for as many.
+        unsafe { far_jump(jumps + i * FAR_JUMP, *alone as usize) };
     }
     let from = first & !4095;
     let length = (last + 4 - from).next_multiple_of(4096);
-    const ALL: usize = 7;
-    const READ_EXECUTE: usize = 5;
-    unsafe {
-        // If that is forbidden, all writes count as reads.
-        if system(number::MPROTECT, [from, length, ALL, 0, 0, 0]) < 0 {
-            return;
-        }
-        for (distance, write) in calls {
-            let target = jumps + write * FAR_JUMP;
-            (distance as *mut i32).write_unaligned((target as i64 - (distance + 4) as i64) as i32);
-        }
-        system(number::MPROTECT, [from, length, READ_EXECUTE, 0, 0, 0]);
+    // If that is forbidden, all writes count as reads.
+    if !kernel::protect_code(from, length, READ_WRITE_EXECUTE) {
+        return;
     }
+    for (distance, write) in calls {
+        let target = jumps + write * FAR_JUMP;
+        // SAFETY: the last four bytes of a call, in pages that can be written now. What it goes to from now on takes the same
+        // arguments. No thread is there: the program has not begun.
+        unsafe { (distance as *mut i32).write_unaligned((target as i64 - (distance + 4) as i64) as i32) };
+    }
+    kernel::protect_code(from, length, READ_EXECUTE);
 }
 
 /// Memory of the program's file that stays as it is.
@@ -182,8 +186,8 @@ impl Data {
         let mut data = Data { constant: Vec::new() };
         let Some((headers, count)) = patch::program_headers() else { return data };
         for header in (0..count).map(|i| headers + i * 56) {
-            let [kind, flags] = [0, 4].map(|at| unsafe { *((header + at) as *const u32) });
-            let [address, size] = [16, 40].map(|at| unsafe { *((header + at) as *const u64) } as usize);
+            let [kind, flags] = [0, 4].map(|at| Address(header + at).read::<u32>());
+            let [address, size] = [16, 40].map(|at| Address(header + at).read::<usize>());
             const LOADED: u32 = 1;
             // Only written before the program starts.
             const SETTLED: u32 = 0x6474_e552;

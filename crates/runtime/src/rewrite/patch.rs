@@ -6,8 +6,10 @@
 //! clang starts its runtime. It may use nothing that needs a relocation to another library. The second stage runs when
 //! the program starts us, and sends the interceptors for which we have nothing to the C library.
 
-use crate::base::c::{self, number, system};
-use crate::base::memory::Global;
+use crate::base::c;
+use crate::base::kernel::{self, READ_EXECUTE, READ_WRITE_EXECUTE, number, system};
+use crate::base::program::Address;
+use crate::base::relaxed::Relaxed;
 use core::arch::{asm, global_asm};
 
 global_asm!(
@@ -64,17 +66,20 @@ pub struct Table {
 
 /// The program's table, if it has the runtime inside.
 pub fn program() -> Option<Table> {
-    unsafe { *PROGRAM.get() }
+    let [base, symbols, count, names] = [0, 1, 2, 3].map(|i: usize| PROGRAM[i].get());
+    (symbols != 0).then_some(Table { base, symbols: symbols as *const Symbol, count, names: names as *const u8 })
 }
 
-/// See [`program`].
-static PROGRAM: Global<Option<Table>> = Global::new(None);
+/// See [`program`]: base, symbols, count and names; all 0 if there is none.
+static PROGRAM: [Relaxed<usize>; 4] = [const { Relaxed::zero() }; 4];
 
 /// Room for jumps near the program: next and end.
-static JUMPS: Global<(usize, usize)> = Global::new((0, 0));
+static JUMPS: [Relaxed<usize>; 2] = [const { Relaxed::zero() }; 2];
 
 impl Table {
     fn symbols(&self) -> &'static [Symbol] {
+        // SAFETY: a table is made from an ELF file that is mapped, and stays so, by what the file says of itself: where its
+        // symbols begin and how many there are. The dynamic linker trusts it likewise.
         unsafe { core::slice::from_raw_parts(self.symbols, self.count) }
     }
 
@@ -89,12 +94,9 @@ impl Table {
     }
 
     pub fn name(&self, symbol: &Symbol) -> &'static [u8] {
-        let start = unsafe { self.names.add(symbol.name as usize) };
-        let mut length = 0;
-        while unsafe { start.add(length).read_volatile() } != 0 {
-            length += 1;
-        }
-        unsafe { core::slice::from_raw_parts(start, length) }
+        let start = self.names.wrapping_add(symbol.name as usize);
+        // SAFETY: as above: the names of a file that is mapped, each of which ends in a zero byte.
+        unsafe { core::slice::from_raw_parts(start, Address::from(start).text_length(usize::MAX)) }
     }
 
     /// Where a function is; 0 if it is not here.
@@ -106,9 +108,9 @@ impl Table {
     /// The dynamic symbols of what is loaded at `base`.
     fn dynamic(base: usize, dynamic: usize) -> Option<Table> {
         let (mut symbols, mut names, mut hash) = (0, 0, 0);
-        let mut entry = dynamic as *const usize;
+        let mut entry = Address(dynamic);
         loop {
-            let (tag, value) = unsafe { (*entry, *entry.add(1)) };
+            let [tag, value] = entry.read::<[usize; 2]>();
             match tag {
                 0 => break,
                 5 => names = value,
@@ -116,7 +118,7 @@ impl Table {
                 0x6fff_fef5 => hash = value,
                 _ => {}
             }
-            entry = unsafe { entry.add(2) };
+            entry = entry.plus(16);
         }
         // The dynamic linker may have added the base already.
         let [symbols, names, hash] =
@@ -129,23 +131,24 @@ impl Table {
 
     /// The full table in the program's file, unless it was stripped.
     fn of_file(base: usize) -> Option<Table> {
-        let file = c::open(b"/proc/self/exe\0", 0);
+        let file = kernel::open(b"/proc/self/exe\0", 0);
         if file < 0 {
             return None;
         }
-        let length = unsafe { system(number::LSEEK, [file as usize, 0, 2, 0, 0, 0]) };
+        let length = kernel::file_length(file);
         const READ: usize = 1;
         const PRIVATE: usize = 2;
+        // SAFETY: the kernel maps the file where nothing is.
         let start = unsafe { system(number::MMAP, [0, length as usize, READ, PRIVATE, file as usize, 0]) };
-        c::close(file);
+        kernel::close(file);
         if start < 0 {
             return None;
         }
         let start = start as usize;
-        let word = |at: usize| unsafe { *(at as *const u64) } as usize;
-        let half = |at: usize| unsafe { *(at as *const u32) } as usize;
+        let word = |at: usize| Address(at).read::<usize>();
+        let half = |at: usize| Address(at).read::<u32>() as usize;
         let sections = start + word(start + 40);
-        let count = unsafe { *((start + 60) as *const u16) } as usize;
+        let count = Address(start + 60).read::<u16>() as usize;
         const SYMBOLS: usize = 2;
         let section = (0..count).map(|i| sections + i * 64).find(|&section| half(section + 4) == SYMBOLS)?;
         let names = sections + half(section + 40) * 64;
@@ -161,8 +164,8 @@ impl Table {
     fn of_program() -> Option<Table> {
         let (headers, count) = program_headers()?;
         let header = |i: usize| headers + i * 56;
-        let kind = |i: usize| unsafe { *(header(i) as *const u32) };
-        let address = |i: usize| unsafe { *((header(i) + 16) as *const u64) } as usize;
+        let kind = |i: usize| Address(header(i)).read::<u32>();
+        let address = |i: usize| Address(header(i) + 16).read::<usize>();
         const DYNAMIC: u32 = 2;
         const HEADERS: u32 = 6;
         let base = (0..count).find(|&i| kind(i) == HEADERS).map_or(0, |i| headers - address(i));
@@ -177,12 +180,13 @@ impl Table {
     /// Ours. The dynamic linker would find the program's functions under the same names.
     pub fn of_us() -> Option<Table> {
         let base: usize;
+        // SAFETY: the instruction computes an address, of what the linker puts at the start of this library.
         unsafe { asm!(".hidden __ehdr_start", "lea {0}, [rip + __ehdr_start]", out(reg) base) };
-        let word = |at: usize| unsafe { *(at as *const u64) } as usize;
+        let word = |at: usize| Address(at).read::<usize>();
         let headers = base + word(base + 32);
-        let count = unsafe { *((base + 56) as *const u16) } as usize;
+        let count = Address(base + 56).read::<u16>() as usize;
         const DYNAMIC: u32 = 2;
-        let dynamic = (0..count).map(|i| headers + i * 56).find(|&h| unsafe { *(h as *const u32) } == DYNAMIC)?;
+        let dynamic = (0..count).map(|i| headers + i * 56).find(|&h| Address(h).read::<u32>() == DYNAMIC)?;
         Table::dynamic(base, base + word(dynamic + 16))
     }
 }
@@ -198,7 +202,7 @@ fn strip<'a>(name: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
 
 /// How many symbols there are, by the GNU hash table.
 fn count_by_hash(hash: usize) -> usize {
-    let word = |index: usize| unsafe { *(hash as *const u32).add(index) } as usize;
+    let word = |index: usize| Address(hash).plus(4 * index).read::<u32>() as usize;
     let (buckets, first, bloom) = (word(0), word(1), word(2));
     let start = 4 + 2 * bloom;
     let mut last = (0..buckets).map(|i| word(start + i)).max().unwrap_or(0);
@@ -213,14 +217,14 @@ fn count_by_hash(hash: usize) -> usize {
 
 /// Where the program's headers are, and how many.
 pub fn program_headers() -> Option<(usize, usize)> {
-    let file = c::open(b"/proc/self/auxv\0", 0);
+    let file = kernel::open(b"/proc/self/auxv\0", 0);
     if file < 0 {
         return None;
     }
     let mut bytes = [0u8; 1024];
-    let length = c::read(file, &mut bytes);
-    c::close(file);
-    let word = |at: usize| unsafe { bytes.as_ptr().add(at).cast::<usize>().read_unaligned() };
+    let length = kernel::read(file, &mut bytes);
+    kernel::close(file);
+    let word = |at: usize| Address::from(&raw const bytes[at]).read::<usize>();
     let entry = |wanted: usize| (0..length / 16).find(|&i| word(16 * i) == wanted).map(|i| word(16 * i + 8));
     const HEADERS: usize = 3;
     const COUNT: usize = 5;
@@ -260,22 +264,27 @@ pub fn near(address: usize, size: usize) -> Option<usize> {
     let near = address & !0xf_ffff;
     let below = near > 0x4000_0000;
     let place = |i: usize| if below { near - 0x1000_0000 - i * step } else { near + 0x2000_0000 + i * step };
-    let mut made =
-        (0..256).map(|i| unsafe { system(number::MMAP, [place(i), size, 7, FIXED_NOREPLACE, usize::MAX, 0]) });
+    // SAFETY: the kernel maps new memory and refuses to replace what is there.
+    let map =
+        |at: usize| unsafe { system(number::MMAP, [at, size, READ_WRITE_EXECUTE, FIXED_NOREPLACE, usize::MAX, 0]) };
+    let mut made = (0..256).map(|i| map(place(i)));
     made.find(|&result| result > 0).map(|result| result as usize)
 }
 
 /// Overwrites the start of a function with a jump. False if there is no room for it nearby.
 fn redirect(function: usize, target: usize) -> bool {
-    let (mut next, mut end) = unsafe { *JUMPS.get() };
+    let [mut next, mut end] = [JUMPS[0].get(), JUMPS[1].get()];
     if next + FAR_JUMP > end {
         const ROOM: usize = 1 << 16;
         let Some(made) = near(function, ROOM) else { return false };
         (next, end) = (made, made + ROOM);
     }
-    far_jump(next, target);
-    unsafe { *JUMPS.get() = (next + FAR_JUMP, end) };
-    jump(function, next);
+    // SAFETY: there is room for it in memory that `near` has made for jumps.
+    unsafe { far_jump(next, target) };
+    JUMPS[0].set(next + FAR_JUMP);
+    JUMPS[1].set(end);
+    // SAFETY: the jump goes to one of ours that has the function's name, and stands for it.
+    unsafe { jump(function, next) };
     true
 }
 
@@ -283,7 +292,11 @@ fn redirect(function: usize, target: usize) -> bool {
 pub const FAR_JUMP: usize = 16;
 
 /// Makes a jump to anywhere, in memory that may be written.
-pub fn far_jump(at: usize, target: usize) {
+///
+/// # Safety
+/// Sixteen bytes of memory for instructions are there, which nobody executes yet.
+pub unsafe fn far_jump(at: usize, target: usize) {
+    // SAFETY: there are as many bytes.
     unsafe {
         // jmp [rip], and the address behind it.
         (at as *mut [u8; 6]).write_unaligned([0xff, 0x25, 0, 0, 0, 0]);
@@ -295,15 +308,19 @@ pub fn far_jump(at: usize, target: usize) {
 const JUMP: usize = 5;
 
 /// Overwrites the start of a function with a jump to something that is near.
-pub fn jump(function: usize, target: usize) {
+///
+/// # Safety
+/// The function has room for a jump, no thread is in it, and what the jump goes to does as well for its callers.
+pub unsafe fn jump(function: usize, target: usize) {
     let page = function & !0xfff;
     let length = ((function + JUMP + 0xfff) & !0xfff) - page;
+    kernel::protect_code(page, length, READ_WRITE_EXECUTE);
+    // SAFETY: the pages can be written now, and the function is as long as that.
     unsafe {
-        system(number::MPROTECT, [page, length, 7, 0, 0, 0]);
         (function as *mut u8).write_volatile(0xe9);
         ((function + 1) as *mut i32).write_unaligned((target as i64 - (function + JUMP) as i64) as i32);
-        system(number::MPROTECT, [page, length, 5, 0, 0, 0]);
     }
+    kernel::protect_code(page, length, READ_EXECUTE);
 }
 
 fn is_interface(name: &[u8]) -> bool {
@@ -317,7 +334,10 @@ unsafe extern "C" fn nothing() -> usize {
 unsafe extern "C" fn first_stage() -> usize {
     let resolved = first_stage as *const () as usize;
     let (Some(program), Some(us)) = (Table::of_program(), Table::of_us()) else { return resolved };
-    unsafe { *PROGRAM.get() = Some(program) };
+    let words = [program.base, program.symbols as usize, program.count, program.names as usize];
+    for i in 0..words.len() {
+        PROGRAM[i].set(words[i]);
+    }
     for symbol in program.symbols().iter().filter(|symbol| symbol.is_function()) {
         let Some(name) = stands_for(program.name(symbol)) else { continue };
         let target = match us.find(name) {
@@ -334,7 +354,7 @@ unsafe extern "C" fn first_stage() -> usize {
 
 /// Has the atomic instructions of a program with the runtime inside recorded.
 pub fn install_probes() {
-    if let Some(program) = unsafe { *PROGRAM.get() } {
+    if let Some(program) = program() {
         crate::rewrite::probe::install(&program);
     }
 }
@@ -342,8 +362,9 @@ pub fn install_probes() {
 /// Called when the program starts us.
 pub fn finish() {
     // Keeps the reference, and with it the first stage, alive.
+    // SAFETY: a word of this library's data, which the dynamic linker has filled in.
     unsafe { core::ptr::read_volatile(&raw const snag_early_reference) };
-    let (Some(program), Some(us)) = (unsafe { *PROGRAM.get() }, Table::of_us()) else { return };
+    let (Some(program), Some(us)) = (program(), Table::of_us()) else { return };
     for symbol in program.symbols().iter().filter(|symbol| symbol.is_function()) {
         let Some(name) = stands_for(program.name(symbol)) else { continue };
         let function = program.base + symbol.value as usize;
@@ -355,6 +376,7 @@ pub fn finish() {
             continue;
         }
         ended[..name.len()].iter_mut().zip(name).for_each(|(to, from)| *to = *from);
+        // SAFETY: the name ends: the array is longer, and zero behind it.
         let target = unsafe { c::dlsym(c::RTLD_NEXT, ended.as_ptr()) } as usize;
         if target != 0 && target != function {
             redirect(function, target);

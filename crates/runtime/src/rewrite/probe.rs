@@ -12,18 +12,22 @@
 //!
 //! What such a function copies or fills is no event: whether it is ordered is known to the library alone.
 
-use crate::base::c::{self, Pointer, number, system};
-use crate::base::memory::Global;
+use crate::base::c::{self, Pointer};
+use crate::base::chunk::Slot;
+use crate::base::kernel::{self, READ_EXECUTE, READ_WRITE_EXECUTE};
+use crate::base::program::Address;
 use crate::base::record::{flush, page, put3, put4};
+use crate::base::relaxed::Relaxed;
 use crate::base::thread;
-use crate::interpose::signals;
+use crate::interpose::signals::{self, Context};
 use crate::rewrite::decode::{Instruction, Memory, decode};
 use crate::rewrite::patch::{Symbol, Table, near};
 use crate::rewrite::words;
-use crate::scheduler::token::{self, Next, enter};
+use crate::scheduler::{Next, enter, is_holder, is_on, not_holder};
 use crate::tsan::atomic::{ACQUIRE, ACQUIRE_RELEASE, RELEASE, detail};
 use crate::wire::{head, op};
 use core::ffi::c_int;
+use std::sync::OnceLock;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -47,33 +51,32 @@ struct Probe {
 }
 
 /// By address. Set once, before the program starts.
-static PROBES: Global<Vec<Probe>> = Global::new(Vec::new());
+static PROBES: OnceLock<Vec<Probe>> = OnceLock::new();
 
 /// First address and size of the copies.
-static COPIES: Global<(usize, usize)> = Global::new((0, 0));
+static COPIES: [Relaxed<usize>; 2] = [const { Relaxed::zero() }; 2];
 
 /// The functions that are not instrumented: first address, and a bit for each stretch of sixteen bytes.
-static UNSEEN: Global<(usize, Vec<u64>)> = Global::new((0, Vec::new()));
+static UNSEEN: OnceLock<(usize, Vec<u64>)> = OnceLock::new();
 
 /// Bytes of a copy: the instruction and a jump back.
 const COPY: usize = 32;
 
 /// Whether an instruction is in a function of Rust that is not instrumented.
 pub fn is_unseen(pc: usize) -> bool {
-    let (first, bits) = unsafe { &*UNSEEN.get() };
+    let Some((first, bits)) = UNSEEN.get() else { return false };
     let granule = pc.wrapping_sub(*first) / 16;
     bits.get(granule / 64).is_some_and(|word| word >> (granule % 64) & 1 == 1)
 }
 
 /// Whether there are any traps.
 pub fn is_installed() -> bool {
-    unsafe { !(*PROBES.get()).is_empty() }
+    PROBES.get().is_some()
 }
 
 /// Whether an instruction is a copy of ours.
 pub fn is_copy(pc: usize) -> bool {
-    let (first, size) = unsafe { *COPIES.get() };
-    pc.wrapping_sub(first) < size
+    pc.wrapping_sub(COPIES[0].get()) < COPIES[1].get()
 }
 
 /// A name that rustc made, in either of its ways.
@@ -109,6 +112,7 @@ enum Plain {
 pub fn instructions(first: usize, size: usize) -> impl Iterator<Item = (usize, Instruction)> {
     let mut at = first;
     core::iter::from_fn(move || {
+        // SAFETY: the function is part of the program's code, as its symbol says, which is mapped and stays.
         let code = unsafe { core::slice::from_raw_parts(at as *const u8, (first + size).checked_sub(at)?) };
         let found = decode(code)?;
         at += found.length;
@@ -121,13 +125,13 @@ pub fn called(at: usize, instruction: &Instruction) -> Option<usize> {
     let next = at + instruction.length;
     match (instruction.map, instruction.opcode, instruction.middle) {
         (0, 0xe8 | 0xe9, _) => {
-            let distance = unsafe { ((next - 4) as *const i32).read_unaligned() };
+            let distance = Address(next - 4).read::<i32>();
             Some(next.wrapping_add_signed(distance as isize))
         }
         (0, 0xff, 2 | 4) => {
             let memory = instruction.memory?;
             memory.relative?;
-            Some(unsafe { (next.wrapping_add_signed(memory.displacement as isize) as *const usize).read_unaligned() })
+            Some(Address(next.wrapping_add_signed(memory.displacement as isize)).read())
         }
         _ => None,
     }
@@ -219,40 +223,43 @@ pub fn install(program: &Table) {
     probes.sort_unstable_by_key(|probe| probe.at);
     // Functions with the same code may be one.
     probes.dedup_by_key(|probe| probe.at);
-    unsafe { *UNSEEN.get() = (first, unseen) };
+    UNSEEN.get_or_init(|| (first, unseen));
     if probes.is_empty() {
         return;
     }
     let size = (probes.len() * COPY).next_multiple_of(4096);
     let Some(copies) = near(first, size) else { return };
-    unsafe { *COPIES.get() = (copies, size) };
+    COPIES[0].set(copies);
+    COPIES[1].set(size);
     for (i, probe) in probes.iter_mut().enumerate() {
         probe.copy = copies + i * COPY;
+        // SAFETY: each copy has `COPY` bytes of its own in the memory that `near` has made.
         unsafe { copy_instruction(probe) };
     }
-    unsafe { *PROBES.get() = probes };
+    let probes = PROBES.get_or_init(|| probes);
     signals::install_own(c::SIGTRAP, on_trap);
     words::watch();
     let page = |address: usize| address & !4095;
     let (from, to) = (page(first), page(last + 4095));
-    const ALL: usize = 7;
-    const READ_EXECUTE: usize = 5;
-    unsafe {
-        system(number::MPROTECT, [from, to - from, ALL, 0, 0, 0]);
-        for probe in &*PROBES.get() {
-            const TRAP: u8 = 0xcc;
-            (probe.at as *mut u8).write_volatile(TRAP);
-        }
-        system(number::MPROTECT, [from, to - from, READ_EXECUTE, 0, 0, 0]);
+    kernel::protect_code(from, to - from, READ_WRITE_EXECUTE);
+    for probe in probes {
+        const TRAP: u8 = 0xcc;
+        // SAFETY: the first byte of an instruction, in pages that can be written now. Whoever comes there gets to the handler,
+        // which has the instruction executed elsewhere. No thread is there: the program has not begun.
+        unsafe { (probe.at as *mut u8).write_volatile(TRAP) };
     }
+    kernel::protect_code(from, to - from, READ_EXECUTE);
 }
 
+/// # Safety
+/// `COPY` bytes of memory for instructions are where the copy goes, which nobody executes yet.
 unsafe fn copy_instruction(probe: &Probe) {
     let to = probe.copy as *mut u8;
-    for i in 0..probe.length {
-        unsafe { *to.add(i) = *(probe.at as *const u8).add(i) };
-    }
+    // SAFETY: an instruction has at most 15 bytes and the jump 14, so both fit; what is copied is the program's code.
     unsafe {
+        for i in 0..probe.length {
+            *to.add(i) = Address(probe.at + i).byte();
+        }
         if let Some(offset) = probe.memory.relative {
             let moved = probe.memory.displacement as i64 + probe.at as i64 - probe.copy as i64;
             to.add(offset).cast::<i32>().write_unaligned(moved as i32);
@@ -263,66 +270,46 @@ unsafe fn copy_instruction(probe: &Probe) {
     }
 }
 
-/// Where the kernel keeps the registers of an interrupted thread, in the processor's numbers.
-fn register(context: Pointer, number: u8) -> &'static mut usize {
-    const FIRST: usize = 40;
-    const PLACES: [usize; 16] = [13, 14, 12, 11, 15, 10, 9, 8, 0, 1, 2, 3, 4, 5, 6, 7];
-    let place = PLACES[number as usize & 15];
-    unsafe { &mut *(context as *mut u8).add(FIRST + 8 * place).cast() }
-}
-
-fn address(probe: &Probe, context: Pointer) -> usize {
+fn address(probe: &Probe, context: Context) -> usize {
     let memory = &probe.memory;
     let base = match (memory.relative, memory.base) {
         (Some(_), _) => probe.at + probe.length,
-        (None, Some(base)) => *register(context, base),
+        (None, Some(base)) => context.register(base),
         (None, None) => 0,
     };
-    let index = memory.index.map_or(0, |(index, scale)| *register(context, index) << scale);
+    let index = memory.index.map_or(0, |(index, scale)| context.register(index) << scale);
     base.wrapping_add(index).wrapping_add_signed(memory.displacement as isize)
 }
 
-fn load(address: usize, log: u8) -> u64 {
-    unsafe {
-        match log {
-            0 => (address as *const u8).read_volatile() as u64,
-            1 => (address as *const u16).read_unaligned() as u64,
-            2 => (address as *const u32).read_unaligned() as u64,
-            _ => (address as *const u64).read_unaligned(),
-        }
-    }
-}
-
-unsafe extern "C" fn on_trap(signal: c_int, information: Pointer, context: Pointer) {
-    let at = signals::instruction(context);
-    let probes = unsafe { &*PROBES.get() };
-    let Ok(index) = probes.binary_search_by_key(&at.wrapping_sub(1), |probe| probe.at) else {
+/// Handler of the trap.
+extern "C" fn on_trap(signal: c_int, information: Pointer, context: Pointer) {
+    let at = Context::new(context).instruction().wrapping_sub(1);
+    let probes = PROBES.get().map_or(&[][..], Vec::as_slice);
+    let Ok(index) = probes.binary_search_by_key(&at, |probe| probe.at) else {
         return signals::call_or_die(signal, information, context);
     };
-    let probe = &probes[index];
-    *at = probe.copy;
+    let context = Context::new(context);
+    context.go_on_at(probes[index].copy);
     let error = c::errno();
-    record(probe, context);
+    record(&probes[index], context);
     c::set_errno(error);
 }
 
-fn record(probe: &Probe, context: Pointer) {
-    let thread = thread::current();
-    if thread.is_null() || !token::is_on() || unsafe { (*thread).inside } != 0 {
-        return;
-    }
+fn record(probe: &Probe, context: Context) {
+    let Some(thread) = thread::current().filter(|thread| is_on() && thread.is_outside()) else { return };
     let address = address(probe, context);
     let log = probe.log;
+    let load = || Address(address).operand(log);
     if matches!(probe.kind, Kind::Read | Kind::Write) {
         // No step of its own: whether it counts depends on what was done before.
-        let holds = token::is_holder(thread) || token::not_holder(thread);
+        let holds = is_holder(thread) || not_holder().is_some();
         if !holds || !words::is_word(address) {
             return;
         }
         flush();
         match probe.kind {
             Kind::Read => {
-                put3(head(op::ATOMIC_READ, detail(log, ACQUIRE), 0), address as u64, load(address, log));
+                put3(head(op::ATOMIC_READ, detail(log, ACQUIRE), 0), address as u64, load());
             }
             _ => {
                 let slot = put3(head(op::ATOMIC_WRITE, detail(log, RELEASE), 0), address as u64, 0);
@@ -331,25 +318,24 @@ fn record(probe: &Probe, context: Pointer) {
         }
         return;
     }
-    if !enter(thread, Next::access(op::RMW, 0, address, 1 << log)) {
+    if enter(Next::access(op::RMW, 0, address, 1 << log)).is_none() {
         return;
     }
     words::note(address);
-    let old = load(address, log);
+    let old = load();
     let whole: u64 = if log == 3 { !0 } else { (1 << (8 << log)) - 1 };
     if probe.kind == Kind::Compare {
         const EXPECTED: u8 = 0;
-        if *register(context, EXPECTED) as u64 & whole != old {
+        if context.register(EXPECTED) as u64 & whole != old {
             put3(head(op::ATOMIC_READ, detail(log, ACQUIRE), 0), address as u64, old);
             return;
         }
     }
-    let written = unsafe { put4(head(op::RMW, detail(log, ACQUIRE_RELEASE), 0), address as u64, old, 0).add(1) };
-    fill_in_later(written, address, log);
+    let read = put4(head(op::RMW, detail(log, ACQUIRE_RELEASE), 0), address as u64, old, 0);
+    fill_in_later(read.plus(1), address, log);
 }
 
 /// The value is what the instruction will have left when the thread next calls us.
-fn fill_in_later(slot: *mut u64, address: usize, log: u8) {
-    let page = page();
-    (page.slot, page.address, page.mask, page.length) = (slot, address, 0, 1 << log);
+fn fill_in_later(slot: Slot, address: usize, log: u8) {
+    page().fill_in_later(slot, address, 0, 1 << log);
 }

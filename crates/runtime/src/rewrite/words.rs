@@ -1,65 +1,76 @@
 //! Which words of memory were ever used by an atomic operation. Asked only of programs in which `probe` has found something.
 
-use crate::base::memory::Global;
+use crate::base::relaxed::Relaxed;
+use core::sync::atomic::{AtomicPtr, Ordering::*};
 
-/// A table of addresses; 0 is no address. Guarded by the token.
-static WORDS: Global<Words> = Global::new(Words { slots: Vec::new(), used: 0 });
+/// The table; null while nobody asks. Tables that were too small are never freed, so whoever looks at one may go on: all of
+/// them together are as large as the last one.
+static WORDS: AtomicPtr<Words> = AtomicPtr::new(core::ptr::null_mut());
 
-struct Words {
-    /// A power of two, or none while nobody asks.
-    slots: Vec<usize>,
-    used: usize,
-}
+/// How many addresses the table has.
+static USED: Relaxed<usize> = Relaxed::zero();
+
+/// Addresses, each where its hash says or behind; 0 is no address. As many as a power of two.
+struct Words(Vec<Relaxed<usize>>);
 
 impl Words {
+    fn new(size: usize) -> Words {
+        Words((0..size).map(|_| Relaxed::zero()).collect())
+    }
+
     /// The slot of an address, or the one where it belongs.
     #[inline]
-    fn slot(&self, address: usize) -> usize {
+    fn slot(&self, address: usize) -> &Relaxed<usize> {
         let mut slot = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
         loop {
-            slot &= self.slots.len() - 1;
-            if self.slots[slot] == address || self.slots[slot] == 0 {
-                return slot;
+            let found = &self.0[slot & (self.0.len() - 1)];
+            if found.get() == address || found.get() == 0 {
+                return found;
             }
             slot += 1;
         }
     }
 
+    /// From now on this is the table.
+    fn publish(self) {
+        WORDS.store(Box::into_raw(Box::new(self)), Release);
+    }
+
     #[cold]
-    fn insert(&mut self, address: usize, slot: usize) {
-        self.slots[slot] = address;
-        self.used += 1;
-        if self.used * 2 > self.slots.len() {
-            let twice = vec![0; 2 * self.slots.len()];
-            let old = core::mem::replace(&mut self.slots, twice);
-            for address in old.into_iter().filter(|&address| address != 0) {
-                let slot = self.slot(address);
-                self.slots[slot] = address;
+    fn insert(&self, address: usize, slot: &Relaxed<usize>) {
+        slot.set(address);
+        USED.add(1);
+        if USED.get() * 2 > self.0.len() {
+            let larger = Words::new(2 * self.0.len());
+            for address in self.0.iter().map(Relaxed::get).filter(|&address| address != 0) {
+                larger.slot(address).set(address);
             }
+            larger.publish();
         }
     }
 }
 
-/// From now on words are remembered.
-pub fn watch() {
-    unsafe { (*WORDS.get()).slots = vec![0; 1 << 12] };
+fn words() -> Option<&'static Words> {
+    // SAFETY: `publish` puts nothing there but a table that it never frees.
+    unsafe { WORDS.load(Acquire).as_ref() }
 }
 
-/// An atomic operation was done here.
+/// From now on words are remembered.
+pub fn watch() {
+    Words::new(1 << 12).publish();
+}
+
+/// An atomic operation was done here. With the token.
 #[inline]
 pub fn note(address: usize) {
-    let words = unsafe { &mut *WORDS.get() };
-    if words.slots.is_empty() {
-        return;
-    }
+    let Some(words) = words() else { return };
     let slot = words.slot(address);
-    if words.slots[slot] != address {
+    if slot.get() != address {
         words.insert(address, slot);
     }
 }
 
 /// Whether one ever was.
 pub fn is_word(address: usize) -> bool {
-    let words = unsafe { &*WORDS.get() };
-    !words.slots.is_empty() && words.slots[words.slot(address)] == address
+    words().is_some_and(|words| words.slot(address).get() == address)
 }

@@ -8,15 +8,20 @@
 //! That needs a clock that all processors share, and fences, or the processor would do an access before the time is
 //! taken or keep a write to itself afterwards.
 
-use crate::base::c;
-use crate::base::memory::{Global, futex_wait};
-use crate::base::record::{self, header, put3};
+use crate::base::chunk::Slot;
+use crate::base::frames::{enter_frame, leave_frame, leave_frames};
+use crate::base::kernel;
+use crate::base::lock::{Mutex, futex_wait};
+use crate::base::program::Address;
+use crate::base::record::{hand_over, put3};
+use crate::base::relaxed::Relaxed;
+use crate::base::shared::{header, own_chunk, own_chunks_in_use, wanted};
 use crate::base::thread::{self, State, Thread, inside};
 use crate::interpose::signals;
-use crate::scheduler::token::{self, is_on};
+use crate::scheduler::{acquire, await_decision, give_up, is_holder, is_on, regain, release};
 use crate::wire::{OWN_CHUNK, OWN_CHUNKS, OWN_SLACK, head, op};
 use core::arch::asm;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+use core::sync::atomic::{AtomicBool, Ordering::*};
 
 /// Whether threads run freely. Read by assembly.
 pub static FREE: AtomicBool = AtomicBool::new(false);
@@ -26,98 +31,92 @@ pub fn is_free() -> bool {
     FREE.load(Relaxed)
 }
 
-/// So many new chunks, and the tool is given what the ring has, so that it can follow.
-const PATIENCE: u32 = 32;
-
-/// Chunks since the ring was handed over last. Guarded by the token.
-static SINCE: AtomicU32 = AtomicU32::new(0);
-
-/// The chunk that is most likely free. Guarded by the token.
-static HINT: AtomicU32 = AtomicU32::new(0);
-
-/// Chunks that were ever taken. The shared table says which of them were given back; of others it says nothing, whatever is written there.
-/// Guarded by the token.
-static TAKEN: Global<[bool; OWN_CHUNKS]> = Global::new([false; OWN_CHUNKS]);
-
-/// Where a thread puts its accesses.
+/// Where a thread puts its accesses. All zero at first.
 pub struct Own {
     /// Words in chunks that are full.
-    before: u64,
+    before: Relaxed<u64>,
     /// The chunk.
-    start: *mut u64,
-    next: *mut u64,
-    limit: *mut u64,
-    /// Where to put the value that a write is about to leave, null if none is pending.
-    slot: *mut u64,
-    address: usize,
-    log: u8,
+    start: Relaxed<Option<Slot>>,
+    next: Relaxed<Option<Slot>>,
+    limit: Relaxed<Option<Slot>>,
+    /// Where to put the value that a write is about to leave, if one is pending.
+    slot: Relaxed<Option<Slot>>,
+    address: Relaxed<usize>,
+    log: Relaxed<u8>,
     /// The time of a record of ranges that is being written at `next`, 0 if there is none, and how many it has.
-    ranges_since: u64,
-    ranges: usize,
+    ranges_since: Relaxed<u64>,
+    ranges: Relaxed<usize>,
 }
 
 /// Most ranges of one record.
 const RANGES: usize = 4;
 
+const _: () = assert!(3 + 2 * RANGES < OWN_SLACK, "a record of ranges fits behind the limit");
+
 impl Own {
     /// Takes the value of the write that was announced last, now that the thread has done it.
     #[inline(always)]
-    pub fn flush(&mut self) {
-        if !self.slot.is_null() {
-            unsafe { read_value(self.address, self.log, self.slot) };
-            self.slot = core::ptr::null_mut();
+    pub fn flush(&self) {
+        if let Some(slot) = self.slot.get() {
+            read_value(Address(self.address.get()), self.log.get(), slot);
+            self.slot.set(None);
         }
+    }
+
+    /// Where the next record goes, if there is room for one.
+    #[inline(always)]
+    fn here(&self) -> Option<Slot> {
+        let next = self.next.get();
+        if next < self.limit.get() { next } else { None }
     }
 
     #[inline(always)]
-    unsafe fn put1(&mut self, first: u64) {
-        unsafe {
-            self.next.write_volatile(first);
-            self.next = self.next.add(1);
+    fn put1(&self, at: Slot, first: u64) {
+        at.publish(first);
+        self.next.set(Some(at.plus(1)));
+    }
+
+    fn add_range(&self, address: usize, length: usize, writes: bool) {
+        let ranges = self.ranges.get();
+        if let Some(next) = self.next.get().filter(|_| ranges < RANGES) {
+            let at = next.plus(3 + 2 * ranges);
+            at.set(0, address as u64);
+            at.set(1, length as u64 | (writes as u64) << 63);
+            self.ranges.set(ranges + 1);
         }
     }
 
-    fn add_range(&mut self, address: usize, length: usize, writes: bool) {
-        if self.ranges < RANGES {
-            unsafe {
-                let at = self.next.add(3 + 2 * self.ranges);
-                at.write_volatile(address as u64);
-                at.add(1).write_volatile(length as u64 | (writes as u64) << 63);
-            }
-            self.ranges += 1;
-        }
-    }
-
-    pub fn end_ranges(&mut self) {
-        if self.ranges_since != 0 {
-            unsafe {
-                self.next.add(2).write_volatile(self.ranges as u64);
-                self.next.add(1).write_volatile(self.ranges_since);
-                self.next = self.next.add(3 + 2 * self.ranges);
-            }
-            (self.ranges_since, self.ranges) = (0, 0);
+    pub fn end_ranges(&self) {
+        let since = self.ranges_since.get();
+        if let Some(next) = self.next.get().filter(|_| since != 0) {
+            let ranges = self.ranges.get();
+            next.set(2, ranges as u64);
+            next.plus(1).publish(since);
+            self.next.set(Some(next.plus(3 + 2 * ranges)));
+            self.ranges_since.set(0);
+            self.ranges.set(0);
         }
     }
 
     /// How many words it has put there.
     pub fn position(&self) -> u64 {
-        self.before + (self.next as u64 - self.start as u64) / 8
+        let [start, next] = [&self.start, &self.next].map(|slot| slot.get().map_or(0, Slot::address) as u64);
+        self.before.get() + (next - start) / 8
+    }
+
+    /// Goes on in another chunk; the one before ends with a word that says so.
+    fn change_to(&self, chunk: Slot) {
+        self.start.set(Some(chunk));
+        self.next.set(Some(chunk));
+        self.limit.set(Some(chunk.plus(OWN_CHUNK / 8 - OWN_SLACK)));
     }
 }
 
 #[inline(always)]
-unsafe fn read_value(address: usize, log: u8, to: *mut u64) {
-    unsafe {
-        let value = match log {
-            0 => (address as *const u8).read_volatile() as u64,
-            1 => (address as *const u16).read_unaligned() as u64,
-            2 => (address as *const u32).read_unaligned() as u64,
-            _ => (address as *const u64).read_unaligned(),
-        };
-        to.write_volatile(value);
-        if log == 4 {
-            to.add(1).write_volatile((address as *const u64).add(1).read_unaligned());
-        }
+fn read_value(from: Address, log: u8, to: Slot) {
+    to.set(0, from.operand(log));
+    if log == 4 {
+        to.set(1, from.plus(8).read());
     }
 }
 
@@ -125,258 +124,253 @@ unsafe fn read_value(address: usize, log: u8, to: *mut u64) {
 #[inline(always)]
 pub fn time() -> u64 {
     let (low, high): (u64, u64);
+    // SAFETY: the instructions change no memory, and of the registers only those that are named.
     unsafe {
         asm!("lfence", "rdtsc", "lfence", out("rax") low, out("rdx") high, options(nostack, preserves_flags));
     }
     (high << 32 | low).max(1)
 }
 
-/// Stores a word that others can see before whatever comes next is done, as they can see all stores before.
-#[inline(always)]
-unsafe fn show(at: *mut u64, word: u64) {
-    unsafe { asm!("xchg qword ptr [{0}], {1}", in(reg) at, inout(reg) word => _, options(nostack, preserves_flags)) };
-}
-
 /// Whether what a thread does counts.
 #[inline(always)]
-fn is_seen(thread: *mut Thread) -> bool {
-    is_on() && unsafe { (*thread).inside == 0 && (*thread).ignoring == 0 }
+fn is_seen(thread: &Thread) -> bool {
+    is_on() && thread.is_outside() && thread.ignoring.get() == 0
 }
 
-/// At the entry of a callback of a thread that runs by itself: whether its event counts.
+/// At the entry of a callback of a thread that runs by itself: the thread, and where its record goes, if its event counts.
 #[inline(always)]
-fn counts(thread: *mut Thread) -> bool {
-    if thread.is_null() || !is_seen(thread) {
-        return false;
-    }
+fn counts() -> Option<(&'static Thread, Slot)> {
+    let thread = thread::current().filter(|thread| is_seen(thread))?;
     leave_with(thread);
-    let this = unsafe { &mut *thread };
-    if this.pending_signals.load(Relaxed) != 0 {
+    if thread.pending_signals.load(Relaxed) != 0 {
         signals::deliver(thread);
         leave_with(thread);
     }
-    has_room(thread)
+    has_room(thread).map(|at| (thread, at))
 }
 
+/// Where the next record of a thread goes. Nothing if there is no room: then recording is off.
 #[inline(always)]
-fn has_room(thread: *mut Thread) -> bool {
-    let own = unsafe { &mut (*thread).own };
+fn has_room(thread: &'static Thread) -> Option<Slot> {
     // A handler of a fault in the middle of a function that touches ranges.
-    own.end_ranges();
-    own.next < own.limit || more(thread)
+    thread.own.end_ranges();
+    thread.own.here().or_else(|| more(thread))
 }
 
-pub unsafe fn access<const LOG: u8, const WRITES: bool>(thread: *mut Thread, address: usize, pc: usize) {
-    if !counts(thread) {
-        return;
-    }
-    let own = unsafe { &mut (*thread).own };
+pub fn access<const LOG: u8, const WRITES: bool>(address: usize, pc: usize) {
+    let Some((thread, at)) = counts() else { return };
+    let own = &thread.own;
     own.flush();
-    let at = own.next;
     let words = if LOG == 4 { 5 } else { 4 };
-    unsafe {
-        show(at, head(if WRITES { op::WRITE } else { op::READ }, LOG, pc));
-        let time = time();
-        at.add(1).write_volatile(address as u64);
-        at.add(words - 1).write_volatile(time);
-        own.next = at.add(words);
-        // The value is looked at when the thread's next record is there. Should there be no such memory, the record is whole.
-        if WRITES {
-            (own.slot, own.address, own.log) = (at.add(2), address, LOG);
-        } else {
-            read_value(address, LOG, at.add(2));
-        }
+    at.show(head(if WRITES { op::WRITE } else { op::READ }, LOG, pc));
+    let time = time();
+    at.set(1, address as u64);
+    at.plus(words - 1).publish(time);
+    own.next.set(Some(at.plus(words)));
+    // The value is looked at when the thread's next record is there. Should there be no such memory, the record is whole.
+    if WRITES {
+        own.slot.set(Some(at.plus(2)));
+        own.address.set(address);
+        own.log.set(LOG);
+    } else {
+        read_value(Address(address), LOG, at.plus(2));
     }
 }
 
 /// A function that touches ranges of memory begins; which ones it is told by [`add_range`]. Whether it counts.
-pub fn begin_ranges(thread: *mut Thread, pc: usize) -> bool {
-    if !counts(thread) {
-        return false;
-    }
-    let own = unsafe { &mut (*thread).own };
-    own.flush();
-    unsafe { show(own.next, head(op::RANGES, 0, pc)) };
-    own.ranges_since = time();
+pub fn begin_ranges(pc: usize) -> bool {
+    let Some((thread, at)) = counts() else { return false };
+    thread.own.flush();
+    at.show(head(op::RANGES, 0, pc));
+    thread.own.ranges_since.set(time());
     true
 }
 
 /// A range that the thread is about to touch.
-pub fn range(thread: *mut Thread, address: usize, length: usize, writes: bool, pc: usize) {
-    if begin_ranges(thread, pc) {
+pub fn range(address: usize, length: usize, writes: bool, pc: usize) {
+    if begin_ranges(pc) {
         add_range(address, length, writes);
         end_ranges();
     }
 }
 
 pub fn add_range(address: usize, length: usize, writes: bool) {
-    unsafe { (*thread::current()).own.add_range(address, length, writes) };
+    if let Some(thread) = thread::current() {
+        thread.own.add_range(address, length, writes);
+    }
 }
 
 /// The function has done its work.
 pub extern "C" fn end_ranges() {
-    let thread = thread::current();
-    if is_free() && !thread.is_null() {
-        unsafe { (*thread).own.end_ranges() };
+    if let Some(thread) = thread::current().filter(|_| is_free()) {
+        thread.own.end_ranges();
     }
 }
 
-pub unsafe fn enter_function(thread: *mut Thread, pc: usize, stack: usize) {
-    if !counts(thread) {
-        return;
-    }
-    unsafe {
-        (*thread).own.flush();
-        thread::enter_frame(thread, pc, stack, |record| put_call(thread, record));
+pub fn enter_function(pc: usize, stack: usize) {
+    if let Some((thread, _)) = counts() {
+        thread.own.flush();
+        enter_frame(thread, pc, stack, |record| put_call(thread, record));
     }
 }
 
-pub unsafe fn leave_function(thread: *mut Thread) {
-    if !counts(thread) {
-        return;
-    }
-    unsafe {
+pub fn leave_function() {
+    if let Some((thread, _)) = counts() {
         // What was written may be gone with the frame.
-        (*thread).own.flush();
-        thread::leave_frame(thread, |record| put_call(thread, record));
+        thread.own.flush();
+        leave_frame(thread, |record| put_call(thread, record));
     }
 }
 
-pub unsafe fn left_to(thread: *mut Thread, stack: usize) {
-    if counts(thread) {
-        unsafe {
-            (*thread).own.flush();
-            thread::leave_frames(thread, stack, |record| put_call(thread, record));
-        }
+pub fn left_to(stack: usize) {
+    if let Some((thread, _)) = counts() {
+        thread.own.flush();
+        leave_frames(thread, stack, |record| put_call(thread, record));
     }
 }
 
-fn put_call(thread: *mut Thread, record: u64) {
-    if has_room(thread) {
-        unsafe { (*thread).own.put1(record) };
+fn put_call(thread: &'static Thread, record: u64) {
+    if let Some(at) = has_room(thread) {
+        thread.own.put1(at, record);
     }
 }
 
 /// A signal handler runs wherever the thread was, maybe in front of the access that it has announced.
-pub fn around_handler(thread: *mut Thread, handler: impl FnOnce()) {
-    if !is_free() || thread.is_null() || !is_seen(thread) {
+pub fn around_handler(thread: &'static Thread, handler: impl FnOnce()) {
+    if !is_free() || !is_seen(thread) {
         return handler();
     }
     // It may have come in the middle of an operation, which needs the token again.
-    let held = token::is_holder(thread);
+    let held = is_holder(thread);
     // What is pending is not written yet.
-    unsafe { (*thread).own.slot = core::ptr::null_mut() };
-    if has_room(thread) {
-        unsafe { (*thread).own.put1(head(op::HANDLER, 0, 0)) };
-    }
+    thread.own.slot.set(None);
+    put_call(thread, head(op::HANDLER, 0, 0));
     handler();
-    if is_seen(thread) && has_room(thread) {
-        unsafe { (*thread).own.put1(head(op::HANDLED, 0, 0)) };
+    if is_seen(thread) {
+        put_call(thread, head(op::HANDLED, 0, 0));
     }
     if held && is_on() {
-        inside(thread, || token::regain(thread));
+        inside(thread, || regain(thread));
     }
 }
 
 /// An access that reads and writes.
-pub fn read_write(thread: *mut Thread, address: usize, length: usize, pc: usize) {
-    if begin_ranges(thread, pc) {
+pub fn read_write(address: usize, length: usize, pc: usize) {
+    if begin_ranges(pc) {
         add_range(address, length, false);
         add_range(address, length, true);
         end_ranges();
     }
 }
 
-/// Another chunk for the accesses of a thread. False if it does not get one: then recording is off.
+/// Another chunk for the accesses of a thread. Nothing if it does not get one: then recording is off.
 #[cold]
 #[inline(never)]
-fn more(thread: *mut Thread) -> bool {
+fn more(thread: &'static Thread) -> Option<Slot> {
     inside(thread, || {
-        token::acquire(thread);
+        acquire(thread);
         if !is_on() {
-            return false;
+            return None;
         }
-        let own = unsafe { &mut (*thread).own };
-        if !own.next.is_null() {
-            unsafe { own.put1(head(op::NEXT, 0, 0)) };
-            own.before = own.position();
-            own.start = own.next;
+        let own = &thread.own;
+        if let Some(end) = own.next.get() {
+            own.put1(end, head(op::NEXT, 0, 0));
+            own.before.set(own.position());
+            own.start.set(own.next.get());
         }
-        let number = match free_chunk() {
+        let mut chunks = CHUNKS.lock();
+        let number = match chunks.take() {
             Ok(number) => number,
             Err(why) => {
-                token::give_up(why);
-                return false;
+                give_up(why);
+                return None;
             }
         };
-        let chunk: *mut u64 = record::own_chunks().wrapping_add(number * OWN_CHUNK).cast();
-        (own.start, own.next) = (chunk, chunk);
-        own.limit = chunk.wrapping_add(OWN_CHUNK / 8 - OWN_SLACK);
+        // SAFETY: the chunk is one of those behind the table, and stays; its limit leaves `OWN_SLACK` words.
+        let chunk = unsafe { Slot::new(own_chunk(number)) };
+        own.change_to(chunk);
         put3(head(op::OWN, 0, 0), number as u64, 0);
-        if SINCE.fetch_add(1, Relaxed) >= PATIENCE {
-            SINCE.store(0, Relaxed);
-            record::hand_over();
+        chunks.since += 1;
+        if chunks.since > PATIENCE {
+            chunks.since = 0;
+            hand_over();
         }
-        token::release(thread);
-        true
+        drop(chunks);
+        release(thread);
+        Some(chunk)
     })
 }
 
-/// Takes a chunk, as soon as the tool has given one back.
-fn free_chunk() -> Result<usize, &'static str> {
-    let used = record::own_chunks_in_use();
-    // They are given back about in the order in which they were taken.
-    let hint = HINT.load(Relaxed) as usize;
-    let taken = unsafe { &mut *TAKEN.get() };
-    let is_free = |taken: &[bool], number: usize| !taken[number] || used[number].load(Acquire) == 0;
-    let find = |taken: &[bool]| (hint..OWN_CHUNKS).chain(0..hint).find(|&number| is_free(taken, number));
-    // All that is in use is being filled by some thread, or about to be given back.
-    let running = (0..thread::count()).filter(|&n| !unsafe { (*thread::by_number(n)).is(State::Dead) }).count();
-    if running >= OWN_CHUNKS - 1 {
-        return Err("the program has too many threads at once; it runs on unrecorded");
-    }
-    let mut handed_over = false;
-    loop {
-        let given_back = header().given_back.load(Acquire);
-        if let Some(number) = find(taken) {
-            taken[number] = true;
-            used[number].store(1, Relaxed);
-            HINT.store((number as u32 + 1) % OWN_CHUNKS as u32, Relaxed);
-            return Ok(number);
+/// So many new chunks, and the tool is given what the ring has, so that it can follow.
+const PATIENCE: u32 = 32;
+
+/// The chunks of single threads, as far as the shared table does not say. The lock is taken with the token alone, so
+/// nobody ever waits for it.
+static CHUNKS: Mutex<Chunks> = Mutex::new(Chunks { taken: [false; OWN_CHUNKS], likely_free: 0, since: 0 });
+
+struct Chunks {
+    /// Chunks that were ever taken. The shared table says which of them were given back; of others it says nothing, whatever
+    /// is written there.
+    taken: [bool; OWN_CHUNKS],
+    /// The chunk that is most likely free: they are given back about in the order in which they were taken.
+    likely_free: usize,
+    /// Chunks since the ring was handed over last.
+    since: u32,
+}
+
+impl Chunks {
+    /// Takes a chunk, as soon as the tool has given one back.
+    fn take(&mut self) -> Result<usize, &'static str> {
+        let used = own_chunks_in_use();
+        // All that is in use is being filled by some thread, or about to be given back.
+        let running = thread::all().iter().filter(|thread| !thread.is(State::Dead)).count();
+        if running >= OWN_CHUNKS - 1 {
+            return Err("the program has too many threads at once; it runs on unrecorded");
         }
-        if !core::mem::replace(&mut handed_over, true) {
-            record::hand_over();
-        }
-        futex_wait(&header().given_back, given_back, Some(100_000_000), true);
-        if !c::is_alive(record::wanted().tool) {
-            return Err("the process that writes the trace is gone; the program runs on unrecorded");
+        let mut handed_over = false;
+        loop {
+            let given_back = header().given_back.load(Acquire);
+            let is_free = |&number: &usize| !self.taken[number] || used[number].load(Acquire) == 0;
+            if let Some(number) = (self.likely_free..OWN_CHUNKS).chain(0..self.likely_free).find(is_free) {
+                self.taken[number] = true;
+                used[number].store(1, Relaxed);
+                self.likely_free = (number + 1) % OWN_CHUNKS;
+                return Ok(number);
+            }
+            if !core::mem::replace(&mut handed_over, true) {
+                hand_over();
+            }
+            futex_wait(&header().given_back, given_back, Some(100_000_000), true);
+            if !kernel::is_alive(wanted().tool) {
+                return Err("the process that writes the trace is gone; the program runs on unrecorded");
+            }
         }
     }
 }
 
 /// The end of something that took the token: the thread runs by itself again.
-pub unsafe extern "C" fn leave() {
+pub extern "C" fn leave() {
     end_ranges();
-    if is_free() {
-        leave_with(thread::current());
+    if let Some(thread) = thread::current().filter(|_| is_free()) {
+        leave_with(thread);
     }
 }
 
 #[inline(always)]
-fn leave_with(thread: *mut Thread) {
-    if thread.is_null() || unsafe { (*thread).inside } != 0 {
+fn leave_with(thread: &'static Thread) {
+    if !thread.is_outside() {
         return;
     }
-    token::await_decision();
-    if token::is_holder(thread) && is_on() {
-        inside(thread, || token::release(thread));
+    await_decision();
+    if is_holder(thread) && is_on() {
+        inside(thread, || release(thread));
     }
 }
 
 /// Does something that may take the token.
 pub fn leaving<R>(work: impl FnOnce() -> R) -> R {
     let result = work();
-    unsafe { leave() };
+    leave();
     result
 }
 

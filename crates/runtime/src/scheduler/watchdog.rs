@@ -4,11 +4,16 @@
 //! again, keep it or give it back. Or it runs without an event, maybe waiting in a loop that is not instrumented; then a
 //! signal asks it to let go.
 
-use crate::base::c::{self, Pointer, number, system};
-use crate::base::record::{flush, page, wanted};
+use crate::base::c::{self, Pointer};
+use crate::base::kernel;
+use crate::base::record::{flush, page};
+use crate::base::shared::wanted;
 use crate::base::thread::{self, State, Thread};
 use crate::interpose::signals::interrupted_at;
-use crate::scheduler::token::{self, HOLDER, NOBODY, SCHEDULER, TAKEN};
+use crate::scheduler::{
+    FREELY, HOLDER, IGNORING, NOBODY, SCHEDULER, TAKEN, bury, end_with_last, is_holder, is_on, others_wait, release,
+    retry_locks,
+};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
 
@@ -20,19 +25,15 @@ const PATIENCE: u64 = 50_000_000;
 
 /// Handler of our signal.
 pub unsafe extern "C" fn let_go(_: c_int, _: Pointer, context: Pointer) {
-    let thread = thread::current();
-    if thread.is_null()
-        || ASKED.load(Relaxed) != thread as usize
-        || !token::is_holder(thread)
-        || unsafe { (*thread).inside } != 0
-        || crate::interpose::lifecycle::is_ours(interrupted_at(context))
-    {
+    let asked = |thread: &&Thread| ASKED.load(Relaxed) == thread.address() && is_holder(thread) && thread.is_outside();
+    let Some(thread) = thread::current().filter(asked) else { return };
+    if crate::interpose::lifecycle::is_ours(interrupted_at(context)) {
         return;
     }
     ASKED.store(0, Relaxed);
     let error = c::errno();
     // Its next event takes the token again.
-    thread::inside(thread, || token::release(thread));
+    thread::inside(thread, || release(thread));
     c::set_errno(error);
 }
 
@@ -58,12 +59,12 @@ fn read_file(kernel: u32, name: &[u8], text: &mut [u8]) -> Option<usize> {
     push(&digits[first..]);
     push(name);
     push(b"\0");
-    let file = c::open(&path[..length], 0);
+    let file = kernel::open(&path[..length], 0);
     if file < 0 {
         return None;
     }
-    let length = c::read(file, text);
-    c::close(file);
+    let length = kernel::read(file, text);
+    kernel::close(file);
     Some(length)
 }
 
@@ -102,9 +103,8 @@ pub fn await_end() {
     const MOST: u64 = 1_000_000_000;
     let start = c::now(c::CLOCK_MONOTONIC);
     let kernel = WATCHDOG.load(Relaxed);
-    while kernel != 0 && !c::is_gone(kernel) && c::now(c::CLOCK_MONOTONIC) - start < MOST {
-        let pause = c::Timespec::from_nanoseconds(1_000_000);
-        unsafe { system(number::NANOSLEEP, [&pause as *const _ as usize, 0, 0, 0, 0, 0]) };
+    while kernel != 0 && !kernel::is_gone(kernel) && c::now(c::CLOCK_MONOTONIC) - start < MOST {
+        kernel::sleep(1_000_000);
     }
 }
 
@@ -115,17 +115,13 @@ fn is_gone_unseen(thread: &Thread) -> bool {
         return false;
     }
     // The first one stays until all others are gone, too.
-    c::is_gone(kernel) || kernel == c::pid() && look(kernel).is_some_and(|(state, _)| matches!(state, b'Z' | b'X'))
+    kernel::is_gone(kernel)
+        || kernel == kernel::pid() && look(kernel).is_some_and(|(state, _)| matches!(state, b'Z' | b'X'))
 }
 
 /// Nobody waits for threads that are gone.
 fn bury_the_dead() {
-    for number in 0..thread::count() {
-        let thread = thread::by_number(number);
-        if is_gone_unseen(unsafe { &*thread }) {
-            token::bury(thread);
-        }
-    }
+    thread::all().iter().filter(|thread| is_gone_unseen(thread)).for_each(bury);
 }
 
 /// So many rounds of the watchdog come between two looks for threads that are gone.
@@ -133,23 +129,22 @@ const FUNERALS: u32 = 10;
 
 /// The thread of the watchdog.
 pub unsafe extern "C" fn watch(_: Pointer) -> Pointer {
-    WATCHDOG.store(c::thread_id(), Relaxed);
+    WATCHDOG.store(kernel::thread_id(), Relaxed);
     let mut round = 0;
     let mut last = (0, 0);
     let mut since = ((0, 0), 0);
     let mut idle = 0;
     loop {
-        let pause = c::Timespec::from_nanoseconds(wanted().watchdog as u64 * 1_000_000);
-        unsafe { system(number::NANOSLEEP, [&pause as *const _ as usize, 0, 0, 0, 0, 0]) };
+        kernel::sleep(wanted().watchdog as u64 * 1_000_000);
         // The program ends with its last thread, and this is one, too.
-        if !token::is_on() {
+        if !is_on() {
             return core::ptr::null_mut();
         }
-        if token::end_with_last() {
+        if end_with_last() {
             let code = crate::interpose::threads::last_code();
             if code != 0 {
                 // The status of the program is that of whoever is the last to leave.
-                unsafe { system(number::EXIT, [code, 0, 0, 0, 0, 0]) };
+                kernel::exit_thread(code);
             }
             return core::ptr::null_mut();
         }
@@ -162,28 +157,27 @@ pub unsafe extern "C" fn watch(_: Pointer) -> Pointer {
         idle = if holder == NOBODY { idle + 1 } else { 0 };
         if idle == 5 {
             idle = 0;
-            token::retry_locks();
+            retry_locks();
         }
         if holder <= NOBODY {
             continue;
         }
-        let thread = (holder & !(token::IGNORING | token::FREELY)) as *mut Thread;
-        let place = unsafe { (&raw const (*crate::base::record::PAGE_STATE.get()).next).read_volatile() } as usize;
+        let Some(thread) = thread::by_address(holder & !(IGNORING | FREELY)) else { continue };
+        let place = page().next.get() as usize;
         if last != (holder, place) {
             last = (holder, place);
             continue;
         }
-        let kernel = unsafe { (*thread).kernel.load(Relaxed) };
+        let kernel = thread.kernel.load(Relaxed);
         let Some((state, slept)) = look(kernel) else { continue };
         match state {
             b'R' => {
                 let used = c::now(clock_of(kernel));
                 if since.0 != last {
                     since = (last, used);
-                } else if used.saturating_sub(since.1) > PATIENCE && token::others_wait() {
-                    ASKED.store(thread as usize, SeqCst);
-                    let signal = c::SIGNAL as usize;
-                    unsafe { system(number::TGKILL, [c::pid() as usize, kernel as usize, signal, 0, 0, 0]) };
+                } else if used.saturating_sub(since.1) > PATIENCE && others_wait() {
+                    ASKED.store(thread.address(), SeqCst);
+                    kernel::send(kernel, c::SIGNAL);
                     since.1 = used;
                 }
             }
@@ -193,30 +187,27 @@ pub unsafe extern "C" fn watch(_: Pointer) -> Pointer {
     }
 }
 
-fn take_away(thread: *mut Thread, place: usize, seen: (u8, u64)) {
-    let kernel = unsafe { (*thread).kernel.load(Relaxed) };
-    let inside = || unsafe { (&raw const (*thread).inside).read_volatile() } != 0;
-    let lends = || unsafe { (&raw const (*thread).lends).read_volatile() };
-    let busy = || inside() && !lends() || !is_in_foreign_call(kernel);
+fn take_away(thread: &'static Thread, place: usize, seen: (u8, u64)) {
+    let kernel = thread.kernel.load(Relaxed);
+    let busy = || !thread.is_outside() && !thread.lends.get() || !is_in_foreign_call(kernel);
     if SCHEDULER.is_held() || busy() {
         return;
     }
-    SCHEDULER.lock();
+    let mut scheduler = SCHEDULER.lock();
     let holder = HOLDER.0.load(Relaxed);
-    if !token::is_holder(thread) || !token::others_wait() {
-        return SCHEDULER.unlock();
+    if !is_holder(thread) || !others_wait() {
+        return;
     }
     HOLDER.0.store(TAKEN, SeqCst);
     const EXPEDITED: usize = 1 << 3;
-    unsafe { system(number::MEMBARRIER, [EXPEDITED, 0, 0, 0, 0, 0]) };
-    let still = !busy() && page().next as usize == place && look(kernel) == Some(seen);
+    kernel::memory_barrier(EXPEDITED);
+    let still = !busy() && page().next.get() as usize == place && look(kernel) == Some(seen);
     if still {
         flush();
-        unsafe { (*thread).set(State::External) };
-        token::end_turn(thread);
-        token::dispatch();
+        thread.set(State::External);
+        scheduler.end_turn(thread);
+        scheduler.dispatch();
     } else {
         HOLDER.0.store(holder, Release);
     }
-    SCHEDULER.unlock();
 }

@@ -1,10 +1,13 @@
 //! The compiler's callbacks for atomics. The operation itself is always done sequentially consistently; the record says
 //! which order the program asked for.
 
+use crate::base::chunk::Slot;
 use crate::base::record::{page, put3, put4};
+use crate::base::relaxed::Relaxed;
 use crate::base::thread::{self, Thread};
+use crate::rewrite::words;
 use crate::scheduler::spin::unchanged;
-use crate::scheduler::token::{Next, enter};
+use crate::scheduler::{Next, enter, free_running};
 use crate::stubs;
 use crate::wire::{head, op};
 use core::sync::atomic::{Ordering::SeqCst, fence};
@@ -21,76 +24,70 @@ pub fn detail(log: u8, order: i32) -> u8 {
 
 /// Remembers a record, just written, of a read that does not acquire: a fence to come may make it do so.
 #[inline]
-fn remember(thread: *mut Thread, order: i32, words: usize) {
+fn remember(thread: &Thread, order: i32, words: usize) {
     if order == RELAXED || order == RELEASE {
-        unsafe { (*thread).unacquired.push(page().next.sub(words)) };
+        thread.unacquired.push(page().here().before(words));
     }
 }
 
-/// The reads that a thread has done since its last acquiring fence, as places of their records; the last ones only.
+/// The reads that a thread has done since its last acquiring fence, as places of their records; the last ones only. All
+/// zero at first.
 pub struct Unacquired {
-    records: [*mut u64; 256],
-    count: usize,
+    records: [Relaxed<Option<Slot>>; 256],
+    count: Relaxed<usize>,
 }
 
 impl Unacquired {
     #[inline]
-    fn push(&mut self, record: *mut u64) {
+    fn push(&self, record: Slot) {
         let slots = self.records.len();
-        let last = self.records[self.count.wrapping_sub(1) % slots];
+        let last = self.records[self.count.get().wrapping_sub(1) % slots].get();
         // One that reads the same again and again waits for something.
-        let same = !last.is_null()
-            && unsafe { *last == *record && *last.add(1) == *record.add(1) && *last.add(2) == *record.add(2) };
-        if !same {
-            self.count += 1;
+        let is_same = |last: Slot| (0..3).all(|word| last.get(word) == record.get(word));
+        if !last.is_some_and(is_same) {
+            self.count.add(1);
         }
-        self.records[self.count.wrapping_sub(1) % slots] = record;
+        self.records[self.count.get().wrapping_sub(1) % slots].set(Some(record));
     }
 
     /// They acquire, as far as their records have not been handed over.
-    pub fn acquire(&mut self) {
-        for record in self.records.iter_mut().take(self.count) {
-            let record = core::mem::replace(record, core::ptr::null_mut());
-            if record.is_null() {
-                continue;
-            }
+    fn acquire(&self) {
+        for record in self.records.iter().take(self.count.get()) {
+            let Some(record) = record.replace(None) else { continue };
             const FIRST_BIT: u32 = 8 + 3;
-            let first = unsafe { &mut *record };
-            let stronger = match *first >> FIRST_BIT & 7 {
+            let first = record.get(0);
+            let stronger = match first >> FIRST_BIT & 7 {
                 order if order == RELAXED as u64 => ACQUIRE,
                 order if order == RELEASE as u64 => ACQUIRE_RELEASE,
                 order => order as i32,
             };
-            *first = *first & !(7 << FIRST_BIT) | (stronger as u64) << FIRST_BIT;
+            record.set(0, first & !(7 << FIRST_BIT) | (stronger as u64) << FIRST_BIT);
         }
-        self.count = 0;
+        self.count.set(0);
     }
 }
 
 /// A chunk is about to be handed over: whatever a later fence may mean must acquire now. That may hide a race, where the
 /// other way would invent one.
 pub fn before_handing_over() {
-    (0..thread::count()).for_each(|number| unsafe { (*thread::by_number(number)).unacquired.acquire() });
+    thread::all().iter().for_each(|thread| thread.unacquired.acquire());
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __tsan_atomic_thread_fence(order: i32) {
+pub extern "C" fn __tsan_atomic_thread_fence(order: i32) {
     fence(SeqCst);
-    let thread = thread::current();
-    crate::scheduler::free_running::leaving(|| {
-        if !enter(thread, Next::on(op::FENCE, 0, 0)) {
-            return;
-        }
+    free_running::leaving(|| {
+        let Some(thread) = enter(Next::on(op::FENCE, 0, 0)) else { return };
         put3(head(op::FENCE, 0, 0), order as u64, 0);
         if order != RELEASE && order != RELAXED {
-            unsafe { (*thread).unacquired.acquire() };
+            thread.unacquired.acquire();
         }
     })
 }
 
 /// Orders a thread with its own signal handlers, nothing else.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __tsan_atomic_signal_fence(_order: i32) {}
+pub extern "C" fn __tsan_atomic_signal_fence(_order: i32) {}
 
 macro_rules! atomics {
     ($($module:ident $type:ident $atomic:ident $log:literal:
@@ -106,39 +103,36 @@ macro_rules! atomics {
                 Next::access(code, pc, at.as_ptr() as usize, 1 << $log)
             }
 
-            pub unsafe extern "C" fn load(at: &Atomic, order: i32, pc: usize) -> Value {
-                let thread = thread::current();
-                let counts = enter(thread, next(op::ATOMIC_READ, at, pc));
+            pub extern "C" fn load(at: &Atomic, order: i32, pc: usize) -> Value {
+                let thread = enter(next(op::ATOMIC_READ, at, pc));
                 let value = at.load(SeqCst);
-                if counts {
+                if let Some(thread) = thread {
                     put3(head(op::ATOMIC_READ, detail($log, order), pc), at.as_ptr() as u64, value as u64);
                     remember(thread, order, 3);
-                    crate::rewrite::words::note(at.as_ptr() as usize);
+                    words::note(at.as_ptr() as usize);
                     unchanged(thread, at.as_ptr() as usize, value as u64);
                 }
                 value
             }
 
-            pub unsafe extern "C" fn store(at: &Atomic, value: Value, order: i32, pc: usize) {
-                let thread = thread::current();
-                let counts = enter(thread, next(op::ATOMIC_WRITE, at, pc));
+            pub extern "C" fn store(at: &Atomic, value: Value, order: i32, pc: usize) {
+                let thread = enter(next(op::ATOMIC_WRITE, at, pc));
                 at.store(value, SeqCst);
-                if counts {
+                if thread.is_some() {
                     put3(head(op::ATOMIC_WRITE, detail($log, order), pc), at.as_ptr() as u64, value as u64);
-                    crate::rewrite::words::note(at.as_ptr() as usize);
+                    words::note(at.as_ptr() as usize);
                 }
             }
 
             #[inline(always)]
             fn update(at: &Atomic, order: i32, pc: usize, new: impl Fn(Value) -> Value) -> Value {
-                let thread = thread::current();
-                let counts = enter(thread, next(op::RMW, at, pc));
+                let thread = enter(next(op::RMW, at, pc));
                 let old = at.fetch_update(SeqCst, SeqCst, |value| Some(new(value))).unwrap_or_default();
-                if counts {
+                if let Some(thread) = thread {
                     let first = head(op::RMW, detail($log, order), pc);
                     put4(first, at.as_ptr() as u64, old as u64, new(old) as u64);
                     remember(thread, order, 4);
-                    crate::rewrite::words::note(at.as_ptr() as usize);
+                    words::note(at.as_ptr() as usize);
                     if new(old) == old {
                         unchanged(thread, at.as_ptr() as usize, old as u64);
                     }
@@ -146,50 +140,49 @@ macro_rules! atomics {
                 old
             }
 
-            pub unsafe extern "C" fn exchange(at: &Atomic, by: Value, order: i32, pc: usize) -> Value {
+            pub extern "C" fn exchange(at: &Atomic, by: Value, order: i32, pc: usize) -> Value {
                 update(at, order, pc, |_| by)
             }
 
-            pub unsafe extern "C" fn add(at: &Atomic, by: Value, order: i32, pc: usize) -> Value {
+            pub extern "C" fn add(at: &Atomic, by: Value, order: i32, pc: usize) -> Value {
                 update(at, order, pc, |old| old.wrapping_add(by))
             }
 
-            pub unsafe extern "C" fn sub(at: &Atomic, by: Value, order: i32, pc: usize) -> Value {
+            pub extern "C" fn sub(at: &Atomic, by: Value, order: i32, pc: usize) -> Value {
                 update(at, order, pc, |old| old.wrapping_sub(by))
             }
 
-            pub unsafe extern "C" fn and(at: &Atomic, by: Value, order: i32, pc: usize) -> Value {
+            pub extern "C" fn and(at: &Atomic, by: Value, order: i32, pc: usize) -> Value {
                 update(at, order, pc, |old| old & by)
             }
 
-            pub unsafe extern "C" fn or(at: &Atomic, by: Value, order: i32, pc: usize) -> Value {
+            pub extern "C" fn or(at: &Atomic, by: Value, order: i32, pc: usize) -> Value {
                 update(at, order, pc, |old| old | by)
             }
 
-            pub unsafe extern "C" fn xor(at: &Atomic, by: Value, order: i32, pc: usize) -> Value {
+            pub extern "C" fn xor(at: &Atomic, by: Value, order: i32, pc: usize) -> Value {
                 update(at, order, pc, |old| old ^ by)
             }
 
-            pub unsafe extern "C" fn nand(at: &Atomic, by: Value, order: i32, pc: usize) -> Value {
+            pub extern "C" fn nand(at: &Atomic, by: Value, order: i32, pc: usize) -> Value {
                 update(at, order, pc, |old| !(old & by))
             }
 
             fn compare(at: &Atomic, expected: Value, new: Value, orders: (i32, i32), pc: usize) -> Result<Value, Value> {
-                let thread = thread::current();
-                let counts = enter(thread, next(op::RMW, at, pc));
+                let thread = enter(next(op::RMW, at, pc));
                 let result = at.compare_exchange(expected, new, SeqCst, SeqCst);
-                if counts {
+                if let Some(thread) = thread {
                     let address = at.as_ptr() as u64;
                     match result {
                         Ok(old) => {
                             put4(head(op::RMW, detail($log, orders.0), pc), address, old as u64, new as u64);
                             remember(thread, orders.0, 4);
-                            crate::rewrite::words::note(address as usize);
+                            words::note(address as usize);
                         }
                         Err(old) => {
                             put3(head(op::ATOMIC_READ, detail($log, orders.1), pc), address, old as u64);
                             remember(thread, orders.1, 3);
-                            crate::rewrite::words::note(address as usize);
+                            words::note(address as usize);
                             unchanged(thread, address as usize, old as u64);
                         }
                     }
@@ -197,7 +190,7 @@ macro_rules! atomics {
                 result
             }
 
-            pub unsafe extern "C" fn compare_exchange(
+            pub extern "C" fn compare_exchange(
                 at: &Atomic, expected: &mut Value, new: Value, order: i32, failure: i32, pc: usize,
             ) -> i32 {
                 match compare(at, *expected, new, (order, failure), pc) {
@@ -209,7 +202,7 @@ macro_rules! atomics {
                 }
             }
 
-            pub unsafe extern "C" fn compare_value(
+            pub extern "C" fn compare_value(
                 at: &Atomic, expected: Value, new: Value, order: i32, failure: i32, pc: usize,
             ) -> Value {
                 match compare(at, expected, new, (order, failure), pc) {

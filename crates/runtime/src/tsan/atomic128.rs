@@ -1,9 +1,9 @@
 //! The compiler's callbacks for atomics of sixteen bytes. Their records have no values, so in a prediction each read must see
 //! the write that it saw.
 
+use crate::base::program::Address;
 use crate::base::record::{put3, put4};
-use crate::base::thread;
-use crate::scheduler::token::{Next, enter};
+use crate::scheduler::{Next, enter};
 use crate::stubs;
 use crate::tsan::atomic::detail;
 use crate::wire::{head, op};
@@ -19,6 +19,8 @@ fn next(code: u8, at: *mut u128, pc: usize) -> Next {
 fn compare_and_swap(at: *mut u128, expected: u128, new: u128) -> u128 {
     let (low, high): (u64, u64);
     // The compiler keeps rbx for itself.
+    // SAFETY: the program asks for this operation at this address, and answers for the memory, as with the instruction that
+    // it would have had without us. `rbx` is put back.
     unsafe {
         asm!("xchg rbx, rsi", "lock cmpxchg16b [rdi]", "mov rbx, rsi", in("rdi") at,
              inout("rsi") new as u64 => _, in("rcx") (new >> 64) as u64,
@@ -29,7 +31,7 @@ fn compare_and_swap(at: *mut u128, expected: u128, new: u128) -> u128 {
 
 #[inline(always)]
 fn update(at: *mut u128, order: i32, pc: usize, new: impl Fn(u128) -> u128) -> u128 {
-    let counts = enter(thread::current(), next(op::RMW, at, pc));
+    let counts = enter(next(op::RMW, at, pc)).is_some();
     let mut old = compare_and_swap(at, 0, 0);
     loop {
         let now = compare_and_swap(at, old, new(old));
@@ -44,8 +46,8 @@ fn update(at: *mut u128, order: i32, pc: usize, new: impl Fn(u128) -> u128) -> u
     old
 }
 
-unsafe extern "C" fn load(at: *mut u128, order: i32, pc: usize) -> u128 {
-    let counts = enter(thread::current(), next(op::ATOMIC_READ, at, pc));
+extern "C" fn load(at: *mut u128, order: i32, pc: usize) -> u128 {
+    let counts = enter(next(op::ATOMIC_READ, at, pc)).is_some();
     let value = compare_and_swap(at, 0, 0);
     if counts {
         put3(head(op::ATOMIC_READ, detail(LOG, order), pc), at as u64, 0);
@@ -53,8 +55,8 @@ unsafe extern "C" fn load(at: *mut u128, order: i32, pc: usize) -> u128 {
     value
 }
 
-unsafe extern "C" fn store(at: *mut u128, value: u128, order: i32, pc: usize) {
-    let counts = enter(thread::current(), next(op::ATOMIC_WRITE, at, pc));
+extern "C" fn store(at: *mut u128, value: u128, order: i32, pc: usize) {
+    let counts = enter(next(op::ATOMIC_WRITE, at, pc)).is_some();
     let mut old = compare_and_swap(at, 0, 0);
     loop {
         let now = compare_and_swap(at, old, value);
@@ -68,36 +70,36 @@ unsafe extern "C" fn store(at: *mut u128, value: u128, order: i32, pc: usize) {
     }
 }
 
-unsafe extern "C" fn exchange(at: *mut u128, by: u128, order: i32, pc: usize) -> u128 {
+extern "C" fn exchange(at: *mut u128, by: u128, order: i32, pc: usize) -> u128 {
     update(at, order, pc, |_| by)
 }
 
-unsafe extern "C" fn add(at: *mut u128, by: u128, order: i32, pc: usize) -> u128 {
+extern "C" fn add(at: *mut u128, by: u128, order: i32, pc: usize) -> u128 {
     update(at, order, pc, |old| old.wrapping_add(by))
 }
 
-unsafe extern "C" fn sub(at: *mut u128, by: u128, order: i32, pc: usize) -> u128 {
+extern "C" fn sub(at: *mut u128, by: u128, order: i32, pc: usize) -> u128 {
     update(at, order, pc, |old| old.wrapping_sub(by))
 }
 
-unsafe extern "C" fn and(at: *mut u128, by: u128, order: i32, pc: usize) -> u128 {
+extern "C" fn and(at: *mut u128, by: u128, order: i32, pc: usize) -> u128 {
     update(at, order, pc, |old| old & by)
 }
 
-unsafe extern "C" fn or(at: *mut u128, by: u128, order: i32, pc: usize) -> u128 {
+extern "C" fn or(at: *mut u128, by: u128, order: i32, pc: usize) -> u128 {
     update(at, order, pc, |old| old | by)
 }
 
-unsafe extern "C" fn xor(at: *mut u128, by: u128, order: i32, pc: usize) -> u128 {
+extern "C" fn xor(at: *mut u128, by: u128, order: i32, pc: usize) -> u128 {
     update(at, order, pc, |old| old ^ by)
 }
 
-unsafe extern "C" fn nand(at: *mut u128, by: u128, order: i32, pc: usize) -> u128 {
+extern "C" fn nand(at: *mut u128, by: u128, order: i32, pc: usize) -> u128 {
     update(at, order, pc, |old| !(old & by))
 }
 
 fn compare(at: *mut u128, expected: u128, new: u128, orders: (i32, i32), pc: usize) -> u128 {
-    let counts = enter(thread::current(), next(op::RMW, at, pc));
+    let counts = enter(next(op::RMW, at, pc)).is_some();
     let old = compare_and_swap(at, expected, new);
     if counts && old == expected {
         put4(head(op::RMW, detail(LOG, orders.0), pc), at as u64, 0, 0);
@@ -107,24 +109,24 @@ fn compare(at: *mut u128, expected: u128, new: u128, orders: (i32, i32), pc: usi
     old
 }
 
-unsafe extern "C" fn compare_exchange(
+extern "C" fn compare_exchange(
     at: *mut u128,
-    expected: *mut [u64; 2],
+    expected: Address,
     new: u128,
     order: i32,
     failure: i32,
     pc: usize,
 ) -> i32 {
-    let [low, high] = unsafe { *expected };
+    let [low, high] = expected.read::<[u64; 2]>();
     let wanted = (high as u128) << 64 | low as u128;
     let old = compare(at, wanted, new, (order, failure), pc);
     if old != wanted {
-        unsafe { *expected = [old as u64, (old >> 64) as u64] };
+        expected.write([old as u64, (old >> 64) as u64]);
     }
     (old == wanted) as i32
 }
 
-unsafe extern "C" fn compare_value(
+extern "C" fn compare_value(
     at: *mut u128,
     low: u64,
     high: u64,

@@ -4,70 +4,78 @@
 //! goes on in another thread goes on after what it has done before.
 
 use crate::base::c::Pointer;
+use crate::base::frames::{Frames, drop_frames, new_frames};
 use crate::base::record::put3;
-use crate::base::thread::{self, Frames, Thread};
+use crate::base::relaxed::Relaxed;
+use crate::base::thread::{self, Thread};
 use crate::scheduler::free_running::is_free;
-use crate::scheduler::token::{Next, enter};
+use crate::scheduler::{Next, enter};
 use crate::stubs;
 use crate::wire::{head, op};
 
 /// A stack of the program.
 pub struct Fiber {
     /// Its calls, while it does not run.
-    frames: *mut Frames,
-    depth: usize,
+    frames: Relaxed<*mut Frames>,
+    depth: Relaxed<usize>,
 }
 
 fn new(frames: *mut Frames) -> *mut Fiber {
-    Box::into_raw(Box::new(Fiber { frames, depth: 0 }))
+    let fiber = Fiber { frames: Relaxed::zero(), depth: Relaxed::zero() };
+    fiber.frames.set(frames);
+    Box::into_raw(Box::new(fiber))
 }
 
 /// What a thread runs on; the stack it began with is made one when somebody asks.
-fn current(thread: *mut Thread) -> *mut Fiber {
-    let this = unsafe { &mut *thread };
-    if this.fiber.is_null() {
-        this.fiber = new(core::ptr::null_mut());
+fn current(thread: &Thread) -> *mut Fiber {
+    if thread.fiber.get().is_null() {
+        thread.fiber.set(new(core::ptr::null_mut()));
     }
-    this.fiber
+    thread.fiber.get()
 }
 
-unsafe extern "C" fn get_current() -> *mut Fiber {
-    let thread = thread::current();
-    if thread.is_null() { core::ptr::null_mut() } else { current(thread) }
+extern "C" fn get_current() -> *mut Fiber {
+    thread::current().map_or(core::ptr::null_mut(), current)
 }
 
-unsafe extern "C" fn create(_flags: u32) -> *mut Fiber {
-    new(thread::new_frames())
+extern "C" fn create(_flags: u32) -> *mut Fiber {
+    new(new_frames())
 }
 
 /// One that no thread runs on.
-unsafe extern "C" fn destroy(fiber: *mut Fiber) {
+extern "C" fn destroy(fiber: *mut Fiber) {
     if !fiber.is_null() {
+        // SAFETY: `new` has made it, and the program destroys it once, when nothing runs on it, as the header demands.
         let fiber = unsafe { Box::from_raw(fiber) };
-        thread::drop_frames(fiber.frames);
+        // SAFETY: a fiber that does not run has its frames for itself.
+        unsafe { drop_frames(fiber.frames.get()) };
     }
 }
 
-unsafe extern "C" fn switch_to(to: *mut Fiber, _flags: u32, pc: usize) {
-    let thread = thread::current();
-    if to.is_null() || !enter(thread, Next::call(pc)) {
+extern "C" fn switch_to(to: *mut Fiber, _flags: u32, pc: usize) {
+    if to.is_null() {
         return;
     }
-    let (this, from) = (unsafe { &mut *thread }, current(thread));
+    let Some(thread) = enter(Next::call(pc)) else { return };
+    let from = current(thread);
     put3(head(op::SYNC_RELEASE, 0, pc), from as u64, 0);
     put3(head(op::SYNC_ACQUIRE, 0, pc), to as u64, 0);
-    this.fiber = to;
+    thread.fiber.set(to);
     // Where threads run freely, calls are told apart by where the stack is.
     if !is_free() && from != to {
         put3(head(op::FIBER, 0, 0), from as u64, to as u64);
-        let (from, to) = unsafe { (&mut *from, &mut *to) };
-        (from.frames, from.depth) = (this.frames, this.depth);
-        (this.frames, this.depth) = (to.frames, to.depth);
+        // SAFETY: `new` has made both, the one when the thread first asked, the other for the program, which has not
+        // destroyed it: it is about to run there.
+        let (from, to) = unsafe { (&*from, &*to) };
+        from.frames.set(thread.frames.get());
+        from.depth.set(thread.depth.get());
+        thread.frames.set(to.frames.get());
+        thread.depth.set(to.depth.get());
     }
 }
 
 /// Reports are about threads, which have names of their own.
-unsafe extern "C" fn set_name(_fiber: Pointer, _name: *const u8) {}
+extern "C" fn set_name(_fiber: Pointer, _name: *const u8) {}
 
 stubs! {
     __tsan_get_current_fiber "r11" get_current; __tsan_create_fiber "r11" create; __tsan_destroy_fiber "r11" destroy;
