@@ -3,6 +3,7 @@
 use crate::base::kernel;
 use crate::base::program::Address;
 use crate::base::relaxed::Word;
+use crate::protocol::seal::{self, Words};
 use crate::wire::OWN_SLACK;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
@@ -41,27 +42,9 @@ impl Slot {
         Slot(unsafe { NonNull::new_unchecked(self.0.as_ptr().wrapping_add(words)) })
     }
 
-    /// A word that was written before.
-    #[inline(always)]
-    pub fn before(self, words: usize) -> Slot {
-        // SAFETY: so many words of the chunk lie before this one, so it is no null pointer.
-        Slot(unsafe { NonNull::new_unchecked(self.0.as_ptr().wrapping_sub(words)) })
-    }
-
     #[inline(always)]
     pub fn get(self, index: usize) -> u64 {
         self.word(index).load(Relaxed)
-    }
-
-    #[inline(always)]
-    pub fn set(self, index: usize, word: u64) {
-        self.word(index).store(word, Relaxed);
-    }
-
-    /// Stores a word so that whoever sees it sees all that was stored before.
-    #[inline(always)]
-    pub fn publish(self, word: u64) {
-        self.word(0).store(word, Release);
     }
 
     /// Stores a word that others can see before whatever comes next is done, as they can see all stores before.
@@ -70,16 +53,11 @@ impl Slot {
         self.word(0).swap(word, SeqCst);
     }
 
-    /// A record: first a zero behind it, so that what lies there from an earlier use of the memory is none, then its words, the
-    /// first one last: where it is, the record is whole. Returns where the next one goes.
+    /// Writes a record; where the next one goes.
     #[inline(always)]
     pub fn write<const N: usize>(self, words: [u64; N]) -> Slot {
         const { assert!(N > 0 && N < OWN_SLACK, "there is room for it") };
-        for (index, &word) in words.iter().enumerate().skip(1) {
-            self.set(index, word);
-        }
-        self.set(N, 0);
-        self.publish(words[0]);
+        seal::write(&self, words);
         self.plus(N)
     }
 
@@ -111,6 +89,18 @@ impl Slot {
     pub fn copy_if_there(self, from: Address, length: usize) {
         // SAFETY: as in `copy_byte`.
         unsafe { kernel::read_if_there(from.0, self.0.as_ptr().cast(), length) };
+    }
+}
+
+impl Words for Slot {
+    #[inline(always)]
+    fn set(&self, index: usize, word: u64) {
+        self.word(index).store(word, Relaxed);
+    }
+
+    #[inline(always)]
+    fn publish(&self, word: u64) {
+        self.word(0).store(word, Release);
     }
 }
 

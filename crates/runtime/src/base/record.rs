@@ -13,6 +13,7 @@ use crate::base::relaxed::Relaxed;
 use crate::base::shared::{chunk, header, wanted};
 use crate::base::thread;
 use crate::protocol::ring;
+use crate::protocol::seal::Words;
 use crate::scheduler::free_running::is_free;
 use crate::scheduler::{give_up, wipe};
 use crate::wire::{self, CHUNK, INLINE, SHORTEST, SLACK, WITHOUT_CONTENTS, op};
@@ -59,18 +60,20 @@ pub fn page() -> &'static Page {
 }
 
 impl Page {
-    /// Whether a record fits.
+    /// Where the next record goes, if it fits.
     #[inline(always)]
-    pub fn has_room(&self) -> bool {
-        self.next.get() < self.limit.get()
+    pub fn place(&self) -> Option<Slot> {
+        let next = self.next.get();
+        // SAFETY: a record begins before the limit, behind which there are `SLACK` words more of the chunk. `start_chunk`
+        // has set both; before that both are null, and nothing fits.
+        (next < self.limit.get()).then(|| unsafe { Slot::new(NonNull::new_unchecked(next)) })
     }
 
-    /// Where the next record goes. Only after [`room`].
+    /// Where the record begins that was written last, with so many words.
     #[inline(always)]
-    pub fn here(&self) -> Slot {
-        // SAFETY: recording is on, so `start_chunk` has put the address of a chunk here. A record begins before the limit,
-        // behind which there are `SLACK` words more.
-        unsafe { Slot::new(NonNull::new_unchecked(self.next.get())) }
+    pub fn last(&self, words: usize) -> Slot {
+        // SAFETY: a record lies there.
+        unsafe { Slot::new(NonNull::new_unchecked(self.next.get().wrapping_sub(words))) }
     }
 
     /// The next record goes there.
@@ -124,19 +127,21 @@ fn exchange_chunk() {
     start_chunk();
 }
 
-/// Sees to it that there is room for a record.
+/// Where the next record goes; sees to it that there is room.
 #[inline(always)]
-pub fn room() {
-    if !PAGE.has_room() {
-        hand_over();
+pub fn room() -> Slot {
+    loop {
+        match PAGE.place() {
+            Some(at) => return at,
+            None => hand_over(),
+        }
     }
 }
 
 /// A record of one word that counts, and others that are whatever they are.
 #[inline(always)]
 pub fn put1(first: u64) {
-    room();
-    let at = PAGE.here();
+    let at = room();
     at.set(SHORTEST, 0);
     at.publish(first);
     PAGE.go_on_at(at.plus(SHORTEST));
@@ -145,14 +150,12 @@ pub fn put1(first: u64) {
 /// A record of three words; where the last one is.
 #[inline(always)]
 pub fn put3(first: u64, a: u64, b: u64) -> Slot {
-    room();
-    put3_here(first, a, b)
+    put3_at(room(), first, a, b)
 }
 
-/// The same where there is room.
+/// The same where there is room, as [`room`] says.
 #[inline(always)]
-pub fn put3_here(first: u64, a: u64, b: u64) -> Slot {
-    let at = PAGE.here();
+pub fn put3_at(at: Slot, first: u64, a: u64, b: u64) -> Slot {
     at.prefetch();
     PAGE.go_on_at(at.write([first, a, b]));
     at.plus(2)
@@ -161,21 +164,18 @@ pub fn put3_here(first: u64, a: u64, b: u64) -> Slot {
 /// A record of four words; where the third one is.
 #[inline(always)]
 pub fn put4(first: u64, a: u64, b: u64, c: u64) -> Slot {
-    room();
-    put4_here(first, a, b, c)
+    put4_at(room(), first, a, b, c)
 }
 
-/// The same where there is room.
+/// The same where there is room, as [`room`] says.
 #[inline(always)]
-pub fn put4_here(first: u64, a: u64, b: u64, c: u64) -> Slot {
-    let at = PAGE.here();
+pub fn put4_at(at: Slot, first: u64, a: u64, b: u64, c: u64) -> Slot {
     PAGE.go_on_at(at.write([first, a, b, c]));
     at.plus(2)
 }
 
 /// A record with an address and a length, and room for so many words of contents behind them.
-fn put_with_contents(first: u64, a: u64, b: u64, contents: usize) {
-    let at = PAGE.here();
+fn put_with_contents(at: Slot, first: u64, a: u64, b: u64, contents: usize) {
     at.set(1, a);
     at.set(2, b);
     at.set(3 + contents, 0);
@@ -189,21 +189,20 @@ pub fn put_range(code: u8, pc: usize, address: usize, length: usize) {
     if thread::current().is_some_and(|thread| thread.ignoring.get() != 0) {
         return;
     }
-    room();
+    let at = room();
     let contents = if length <= INLINE && !is_free() { length.div_ceil(8) } else { 0 };
     if contents > 0 {
-        PAGE.here().plus(3).copy(Address(address), length);
+        at.plus(3).copy(Address(address), length);
     }
     let detail = if is_free() { WITHOUT_CONTENTS } else { 0 };
-    put_with_contents(wire::head(code, detail, pc), address as u64, length as u64, contents);
+    put_with_contents(at, wire::head(code, detail, pc), address as u64, length as u64, contents);
 }
 
 /// A range that the program is about to write: its contents are taken at the next call into the runtime.
 pub fn put_range_before_write(pc: usize, address: usize, length: usize) {
-    room();
-    let at = PAGE.here();
+    let at = room();
     let contents = if length <= INLINE { length.div_ceil(8) } else { 0 };
-    put_with_contents(wire::head(op::RANGE_WRITE, 0, pc), address as u64, length as u64, contents);
+    put_with_contents(at, wire::head(op::RANGE_WRITE, 0, pc), address as u64, length as u64, contents);
     if contents > 0 {
         PAGE.fill_in_later(at.plus(3), address, 0, length);
     }
@@ -218,8 +217,9 @@ pub fn put_blob(kind: u64, bytes: &[u8]) {
             hand_over();
         }
         // The chunk is empty or has room: a piece is a quarter of one.
-        PAGE.here().plus(3).copy(Address(piece.as_ptr() as usize), piece.len());
-        put_with_contents(wire::head(op::BLOB, 0, 0), kind, piece.len() as u64, length);
+        let at = room();
+        at.plus(3).copy(Address(piece.as_ptr() as usize), piece.len());
+        put_with_contents(at, wire::head(op::BLOB, 0, 0), kind, piece.len() as u64, length);
     }
 }
 

@@ -23,8 +23,13 @@ pub enum Sleepers {
     SaySo,
 }
 
-#[derive(Default)]
 pub struct Go<W>(W);
+
+impl<W> From<W> for Go<W> {
+    fn from(word: W) -> Go<W> {
+        Go(word)
+    }
+}
 
 impl<W: Word> Go<W> {
     /// Gives the token to the thread whose word this is.

@@ -1,4 +1,5 @@
-//! The three protocols by which threads and processes wait for each other, over a word that is left open.
+//! The protocols by which threads and processes wait for each other and hand over what they have written, over words that
+//! are left open.
 //!
 //! The runtime uses them with a word of memory and the kernel's futex; `tests/protocols.rs` with a model of both, in which
 //! every order of the steps is tried. So these files use nothing of the rest of the runtime.
@@ -6,6 +7,7 @@
 pub mod go;
 pub mod lock;
 pub mod ring;
+pub mod seal;
 
 use core::sync::atomic::Ordering;
 

@@ -18,6 +18,7 @@ use crate::base::relaxed::Relaxed;
 use crate::base::shared::{header, own_chunk, own_chunks_in_use, wanted};
 use crate::base::thread::{self, State, Thread, inside};
 use crate::interpose::signals;
+use crate::protocol::seal::Words;
 use crate::scheduler::{acquire, await_decision, give_up, is_holder, is_on, regain, release};
 use crate::wire::{OWN_CHUNK, OWN_CHUNKS, OWN_SLACK, head, op};
 use core::arch::asm;

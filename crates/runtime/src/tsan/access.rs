@@ -2,10 +2,11 @@
 //!
 //! They leave nothing in registers that is different in a replay.
 
+use crate::base::chunk::Slot;
 use crate::base::frames::{enter_frame, leave_frame, leave_frames};
 use crate::base::program::Address;
 use crate::base::record::{
-    flush, flush_quickly, page, put_range, put_range_before_write, put1, put3_here, put4_here, room,
+    flush, flush_quickly, page, put_range, put_range_before_write, put1, put3_at, put4_at, room,
 };
 use crate::base::thread;
 use crate::scheduler::{HOLDER, Next, enter, free_running, holder, not_holder, preempt};
@@ -27,9 +28,12 @@ macro_rules! plain_stubs {
 /// [`any_access`], before anything was done but what it would do first.
 #[inline(always)]
 fn access<const LOG: u8, const WRITES: bool>(address: usize, pc: usize) {
-    let holds = HOLDER.0.load(Relaxed) == thread::current_address();
-    if holds && page().has_room() && flush_quickly() && spend() {
-        put_access::<LOG, WRITES>(address, pc);
+    if HOLDER.0.load(Relaxed) == thread::current_address()
+        && let Some(at) = page().place()
+        && flush_quickly()
+        && spend()
+    {
+        put_access::<LOG, WRITES>(at, address, pc);
         leave_nothing_of_ours();
     } else {
         any_access::<LOG, WRITES>(address, pc);
@@ -89,25 +93,23 @@ extern "C" fn any_access<const LOG: u8, const WRITES: bool>(address: usize, pc: 
         let code = if WRITES { op::WRITE } else { op::READ };
         preempt(thread, Next::access(code, pc, address, 1 << LOG));
     }
-    room();
-    put_access::<LOG, WRITES>(address, pc);
+    put_access::<LOG, WRITES>(room(), address, pc);
 }
 
-/// There is room for it.
 #[inline(always)]
-fn put_access<const LOG: u8, const WRITES: bool>(address: usize, pc: usize) {
-    let at = Address(address);
+fn put_access<const LOG: u8, const WRITES: bool>(at: Slot, address: usize, pc: usize) {
+    let memory = Address(address);
     if !WRITES {
         if LOG == 4 {
-            put4_here(head(op::READ, LOG, pc), address as u64, at.operand(3), at.plus(8).operand(3));
+            put4_at(at, head(op::READ, LOG, pc), address as u64, memory.operand(3), memory.plus(8).operand(3));
         } else {
-            put3_here(head(op::READ, LOG, pc), address as u64, at.operand(LOG));
+            put3_at(at, head(op::READ, LOG, pc), address as u64, memory.operand(LOG));
         }
         return;
     }
     let slot = match LOG {
-        4 => put4_here(head(op::WRITE, LOG, pc), address as u64, 0, 0),
-        _ => put3_here(head(op::WRITE, LOG, pc), address as u64, 0),
+        4 => put4_at(at, head(op::WRITE, LOG, pc), address as u64, 0, 0),
+        _ => put3_at(at, head(op::WRITE, LOG, pc), address as u64, 0),
     };
     // Eight bytes are read back if they cannot reach into the next page.
     let whole: u64 = if LOG >= 3 { !0 } else { (1 << (8 << (LOG & 3))) - 1 };

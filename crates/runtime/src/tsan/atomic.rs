@@ -5,6 +5,7 @@ use crate::base::chunk::Slot;
 use crate::base::record::{page, put3, put4};
 use crate::base::relaxed::Relaxed;
 use crate::base::thread::{self, Thread};
+use crate::protocol::seal::Words;
 use crate::rewrite::words;
 use crate::scheduler::spin::unchanged;
 use crate::scheduler::{Next, enter, free_running};
@@ -26,7 +27,7 @@ pub fn detail(log: u8, order: i32) -> u8 {
 #[inline]
 fn remember(thread: &Thread, order: i32, words: usize) {
     if order == RELAXED || order == RELEASE {
-        thread.unacquired.push(page().here().before(words));
+        thread.unacquired.push(page().last(words));
     }
 }
 
