@@ -13,7 +13,16 @@ use protocol::lock::Lock;
 use protocol::seal::Words;
 
 #[path = "../src/protocol/mod.rs"]
+#[expect(dead_code, reason = "the runtime uses more of it")]
 mod protocol;
+
+/// Tries all orders in which threads are interrupted at most three times where they need not wait: mistakes show with fewer,
+/// and more would take minutes.
+fn model(work: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(work);
+}
 
 /// A word of memory, and the kernel's list of threads that sleep on it.
 #[derive(Clone, Default)]
@@ -53,7 +62,8 @@ impl Word for Futex {
     }
 
     fn wake(&self) {
-        let _kernel = self.0.kernel.lock().unwrap();
+        // Whoever has looked before is on the list now; whoever looks after this sees what was stored.
+        drop(self.0.kernel.lock().unwrap());
         self.0.sleepers.notify_one();
     }
 }
@@ -88,7 +98,7 @@ fn wait(go: &Go<Futex>, sleepers: Sleepers) {
 
 /// One thread gives the token to another, and gets it back.
 fn there_and_back(sleepers: Sleepers) {
-    loom::model(move || {
+    model(move || {
         let guarded = Guarded::new();
         let [mine, other] = [Arc::new(Go::from(Futex::default())), Arc::new(Go::from(Futex::default()))];
         let thread = thread::spawn({
@@ -120,7 +130,7 @@ fn a_thread_that_says_that_it_sleeps_is_woken() {
 /// A thread that waits gets a signal. Whenever that comes, the thread looks what it is, though nobody gives it the token; and
 /// gets the token all the same when it comes.
 fn signalled_while_it_waits(sleepers: Sleepers) {
-    loom::model(move || {
+    model(move || {
         let guarded = Guarded::new();
         let word = Futex::default();
         let [go, looked] = [Arc::new(Go::from(word.clone())), Arc::new(Go::from(Futex::default()))];
@@ -139,7 +149,7 @@ fn signalled_while_it_waits(sleepers: Sleepers) {
         });
         guarded.increase();
         // The handler, which the kernel runs in the thread itself: there it interrupts the sleep.
-        pending.store(1, Ordering::Relaxed);
+        pending.swap(1, Ordering::Relaxed);
         go.signal();
         word.wake();
         wait(&looked, sleepers);
@@ -157,7 +167,7 @@ fn a_thread_that_waits_looks_at_a_signal_and_still_gets_the_token() {
 #[test]
 fn every_waiting_thread_goes_on_when_recording_ends() {
     for sleepers in [Sleepers::Silent, Sleepers::SaySo] {
-        loom::model(move || {
+        model(move || {
             let all: Vec<_> = (0..2).map(|_| Arc::new(Go::from(Futex::default()))).collect();
             let threads: Vec<_> = all.iter().cloned().map(|go| thread::spawn(move || wait(&go, sleepers))).collect();
             all.iter().for_each(|go| go.let_go());
@@ -168,7 +178,7 @@ fn every_waiting_thread_goes_on_when_recording_ends() {
 
 /// Several threads take a lock by turns.
 fn take_turns(patience: u32, threads: u32) {
-    loom::model(move || {
+    model(move || {
         let guarded = Guarded::new();
         let lock = Arc::new(Lock::new(Futex::default()));
         let work = {
@@ -197,7 +207,7 @@ fn a_lock_lets_one_thread_in_at_a_time_and_wakes_the_next() {
 /// The ring: the program fills chunks and waits for empty ones, while the tool empties them. The tool's side is that of
 /// the recorder, which wakes the program only when half of the chunks are empty.
 fn through_the_ring(chunks: u32, hand_overs: u32) {
-    loom::model(move || {
+    model(move || {
         let ring: Arc<Vec<_>> = Arc::new((0..chunks).map(|_| Guarded::new()).collect());
         let [filled, emptied] = [Futex::default(), Futex::default()];
         let tool = thread::spawn({
@@ -283,7 +293,7 @@ impl Words for At<'_> {
 
 #[test]
 fn whoever_sees_a_record_begin_sees_all_of_it_and_nothing_stale_behind() {
-    loom::model(|| {
+    model(|| {
         // The tool makes the first word zero before it gives a chunk back.
         let chunk = Arc::new(Chunk((0..6).map(|i| AtomicU64::new(if i == 0 { 0 } else { STALE })).collect()));
         let program = thread::spawn({

@@ -41,7 +41,7 @@ impl<W: Word> Go<W> {
 
     /// The thread goes on without the token, as there is none any more.
     pub fn let_go(&self) {
-        self.0.store(GO, Release);
+        self.0.swap(GO, AcqRel);
         self.0.wake();
     }
 
