@@ -16,8 +16,8 @@ use protocol::seal::Words;
 #[expect(dead_code, reason = "the runtime uses more of it")]
 mod protocol;
 
-/// Tries all orders in which threads are interrupted at most three times where they need not wait: mistakes show with fewer,
-/// and more would take minutes.
+/// Tries all orders in which threads are interrupted at most three times where they need not wait: mistakes show with
+/// fewer, and more would take minutes.
 fn model(work: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
@@ -68,8 +68,8 @@ impl Word for Futex {
     }
 }
 
-/// What a token or a lock guards. Loom reports two threads that are there at the same time, or one after the other without
-/// an order that the processor knows of.
+/// What a token or a lock guards. Loom reports two threads that are there at the same time, or one after the other
+/// without an order that the processor knows of.
 #[derive(Clone)]
 struct Guarded(Arc<UnsafeCell<u32>>);
 
@@ -127,8 +127,8 @@ fn a_thread_that_says_that_it_sleeps_is_woken() {
     there_and_back(Sleepers::SaySo);
 }
 
-/// A thread that waits gets a signal. Whenever that comes, the thread looks what it is, though nobody gives it the token; and
-/// gets the token all the same when it comes.
+/// A thread that waits gets a signal. Whenever that comes, the thread looks what it is, though nobody gives it the
+/// token; and gets the token all the same when it comes.
 fn signalled_while_it_waits(sleepers: Sleepers) {
     model(move || {
         let guarded = Guarded::new();

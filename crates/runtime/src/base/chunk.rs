@@ -10,8 +10,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 
 /// Where a record begins in a chunk, or a word of it that is filled in later.
 ///
-/// Whoever makes one answers for its memory: the chunk stays mapped, and there is room for the longest record from the first
-/// word on. What is written through it stays within that record.
+/// Whoever makes one answers for its memory: the chunk stays mapped, and there is room for the longest record from the
+/// first word on. What is written through it stays within that record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slot(NonNull<u64>);
 

@@ -204,6 +204,7 @@ pub unsafe fn unmap(at: usize, length: usize) {
 pub unsafe fn read_if_there(from: usize, to: *mut u8, length: usize) {
     let [here, there] = [[to as usize, length], [from, length]];
     let pieces = [here.as_ptr() as usize, there.as_ptr() as usize];
-    // SAFETY: the kernel reads two descriptions of ours, writes where the caller lets us, and checks whether it can read.
+    // SAFETY: the kernel reads two descriptions of ours, writes where the caller lets us, and checks whether it can
+    // read.
     unsafe { system(number::PROCESS_VM_READV, [pid() as usize, pieces[0], 1, pieces[1], 1, 0]) };
 }

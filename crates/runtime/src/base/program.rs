@@ -2,8 +2,8 @@
 
 /// An address that the program has passed to a function that reads there, or touches there next by itself.
 ///
-/// It comes out of a call of the program's, so it is as good as the program: where it leads nowhere, the program faults in our
-/// function as it would have in the one that ours replaces, and its own handler sees that.
+/// It comes out of a call of the program's, so it is as good as the program: where it leads nowhere, the program faults
+/// in our function as it would have in the one that ours replaces, and its own handler sees that.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address(pub usize);
@@ -15,11 +15,12 @@ impl Address {
         Address(self.0.wrapping_add(bytes))
     }
 
-    /// What is there, wherever it lies. Not atomic; another thread of the program may race with us, as it would with the
-    /// program.
+    /// What is there, wherever it lies. Not atomic; another thread of the program may race with us, as it would with
+    /// the program.
     #[inline(always)]
     pub fn read<T: Plain>(self) -> T {
-        // SAFETY: the program says by its call that it can be read there (see the type). Every pattern of bits is a `T`.
+        // SAFETY: the program says by its call that it can be read there (see the type). Every pattern of bits is a
+        // `T`.
         unsafe { (self.0 as *const T).read_unaligned() }
     }
 

@@ -1,7 +1,7 @@
 //! Writing records into the shared memory.
 //!
-//! The first word of a record is stored last, after a zero behind the record: where it is, the record is whole, and what
-//! lies behind it from an earlier use of the memory is no record.
+//! The first word of a record is stored last, after a zero behind the record: where it is, the record is whole, and
+//! what lies behind it from an earlier use of the memory is no record.
 //!
 //! Only the thread that holds the token writes, so the place to write to is a global like the token itself.
 
@@ -64,8 +64,8 @@ impl Page {
     #[inline(always)]
     pub fn place(&self) -> Option<Slot> {
         let next = self.next.get();
-        // SAFETY: a record begins before the limit, behind which there are `SLACK` words more of the chunk. `start_chunk`
-        // has set both; before that both are null, and nothing fits.
+        // SAFETY: a record begins before the limit, behind which there are `SLACK` words more of the chunk.
+        // `start_chunk` has set both; before that both are null, and nothing fits.
         (next < self.limit.get()).then(|| unsafe { Slot::new(NonNull::new_unchecked(next)) })
     }
 
@@ -82,8 +82,8 @@ impl Page {
         self.next.set(next.address() as *mut u64);
     }
 
-    /// The value of a write that the program is about to do goes into a record as soon as it is there: the bits of `mask`, or,
-    /// if that is 0, so many bytes one by one.
+    /// The value of a write that the program is about to do goes into a record as soon as it is there: the bits of
+    /// `mask`, or, if that is 0, so many bytes one by one.
     #[inline(always)]
     pub fn fill_in_later(&self, slot: Slot, address: usize, mask: u64, length: usize) {
         self.slot.set(Some(slot));

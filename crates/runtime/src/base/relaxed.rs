@@ -1,8 +1,8 @@
 //! Words that several threads, or a thread and its signal handlers, may touch.
 //!
-//! The token or a lock says whose turn it is, but neither is visible to the compiler, and the watchdog looks at some words
-//! without either. So these words are relaxed atomics: a mistake in whose turn it is gives a wrong record, never undefined
-//! behaviour. On this processor a relaxed load or store is an ordinary instruction.
+//! The token or a lock says whose turn it is, but neither is visible to the compiler, and the watchdog looks at some
+//! words without either. So these words are relaxed atomics: a mistake in whose turn it is gives a wrong record, never
+//! undefined behaviour. On this processor a relaxed load or store is an ordinary instruction.
 
 use core::ops::{Add, Sub};
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};

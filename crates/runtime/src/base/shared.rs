@@ -41,8 +41,8 @@ pub fn is_shared(from: usize, length: usize) -> bool {
 /// The shared header; only after [`attach`].
 #[inline(always)]
 pub fn header() -> &'static Header {
-    // SAFETY: `attach` has mapped the memory, which is longer than a header, before recording starts, and nobody asks before.
-    // It stays mapped: recording ends before the program takes it away. What changes there is atomic.
+    // SAFETY: `attach` has mapped the memory, which is longer than a header, before recording starts, and nobody asks
+    // before. It stays mapped: recording ends before the program takes it away. What changes there is atomic.
     unsafe { &*HEADER.load(Relaxed) }
 }
 
@@ -88,8 +88,8 @@ pub fn segments() -> &'static [Segment] {
     if count == 0 {
         return &[];
     }
-    // SAFETY: the tool has written so many segments behind the page of the header before the program started, and leaves
-    // them alone.
+    // SAFETY: the tool has written so many segments behind the page of the header before the program started, and
+    // leaves them alone.
     unsafe { core::slice::from_raw_parts(at(PAGE).cast(), count) }
 }
 
@@ -110,8 +110,8 @@ fn table() -> usize {
 
 /// Which chunks of single threads are in use; only if threads run freely.
 pub fn own_chunks_in_use() -> &'static [AtomicU32] {
-    // SAFETY: the tool makes the memory large enough for the table if threads are to run freely; both sides use its words
-    // atomically.
+    // SAFETY: the tool makes the memory large enough for the table if threads are to run freely; both sides use its
+    // words atomically.
     unsafe { core::slice::from_raw_parts(at(table()).cast(), OWN_CHUNKS) }
 }
 

@@ -1,7 +1,7 @@
 //! What the runtime knows about a thread, and how a thread finds it.
 //!
-//! All of it is atomic words: a thread, the scheduler, the watchdog and signal handlers look at the same block. The comment
-//! of a field says who writes it where that is not the thread itself.
+//! All of it is atomic words: a thread, the scheduler, the watchdog and signal handlers look at the same block. The
+//! comment of a field says who writes it where that is not the thread itself.
 
 use crate::base::frames::{self, Frames};
 use crate::base::memory::map;
@@ -188,8 +188,8 @@ pub fn all() -> &'static [Thread] {
     if table.is_null() {
         return &[];
     }
-    // SAFETY: `prepare` has mapped room for `MOST` threads, and `new` counts no more. The memory stays mapped, and zeroes
-    // are a valid thread.
+    // SAFETY: `prepare` has mapped room for `MOST` threads, and `new` counts no more. The memory stays mapped, and
+    // zeroes are a valid thread.
     unsafe { core::slice::from_raw_parts(table, COUNT.load(Relaxed) as usize) }
 }
 

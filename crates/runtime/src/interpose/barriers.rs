@@ -1,5 +1,5 @@
-//! Barriers. They are counted here, as the real one would block. Those that are shared with other processes are waited for
-//! in the C library, without the token.
+//! Barriers. They are counted here, as the real one would block. Those that are shared with other processes are waited
+//! for in the C library, without the token.
 
 use crate::base::c::Pointer;
 use crate::base::lock::Mutex;
@@ -75,7 +75,8 @@ extern "C" fn barrier_destroy(at: Pointer, pc: usize) -> c_int {
 
 extern "C" fn barrier_wait(at: Pointer, pc: usize) -> c_int {
     let enters = Next::on(op::BARRIER_ENTER, pc, at as usize);
-    // Where threads run freely, the token comes first: another thread may be about to make the barrier, or to destroy it.
+    // Where threads run freely, the token comes first: another thread may be about to make the barrier, or to destroy
+    // it.
     let entered = if is_free() { enter(enters) } else { None };
     let known = is_on() && (entered.is_some() || !is_free()) && with(at, |_| ()).is_some();
     let thread = if known { entered.or_else(|| enter(enters)) } else { None };

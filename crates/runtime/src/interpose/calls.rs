@@ -1,7 +1,7 @@
 //! The calls that may block, one by one: what they may touch, before they are made, and what they have done, after.
 //!
-//! A line is: the call's name, the register in which its next argument would be, its arguments and result; what is noted
-//! before it, with the token; and what is noted after it, with the token again.
+//! A line is: the call's name, the register in which its next argument would be, its arguments and result; what is
+//! noted before it, with the token; and what is noted after it, with the token again.
 
 use crate::base::c::{self, Pointer, Timespec};
 use crate::base::program::Address;
@@ -130,25 +130,36 @@ fn length(count: isize) -> usize {
 calls! {
     Some(by_errno);
     read "rcx" (fd: c_int, to: Pointer, n: usize) -> isize; may_write(to, n); |r| { takes(fd); writes(to, length(*r)) };
-    __read_chk "r8" (fd: c_int, to: Pointer, n: usize, m: usize) -> isize; may_write(to, n); |r| { takes(fd); writes(to, length(*r)) };
-    pread "r8" (fd: c_int, to: Pointer, n: usize, at: i64) -> isize; may_write(to, n); |r| { takes(fd); writes(to, length(*r)) };
-    pread64 "r8" (fd: c_int, to: Pointer, n: usize, at: i64) -> isize; may_write(to, n); |r| { takes(fd); writes(to, length(*r)) };
-    readv "rcx" (fd: c_int, to: Pointer, n: c_int) -> isize; vector(to, n, isize::MAX, may_write); |r| { takes(fd); vector(to, n, *r, writes) };
-    recv "r8" (fd: c_int, to: Pointer, n: usize, f: c_int) -> isize; may_write(to, n); |r| { takes(fd); writes(to, length(*r)) };
+    __read_chk "r8" (fd: c_int, to: Pointer, n: usize, m: usize) -> isize; may_write(to, n);
+        |r| { takes(fd); writes(to, length(*r)) };
+    pread "r8" (fd: c_int, to: Pointer, n: usize, at: i64) -> isize; may_write(to, n);
+        |r| { takes(fd); writes(to, length(*r)) };
+    pread64 "r8" (fd: c_int, to: Pointer, n: usize, at: i64) -> isize; may_write(to, n);
+        |r| { takes(fd); writes(to, length(*r)) };
+    readv "rcx" (fd: c_int, to: Pointer, n: c_int) -> isize; vector(to, n, isize::MAX, may_write);
+        |r| { takes(fd); vector(to, n, *r, writes) };
+    recv "r8" (fd: c_int, to: Pointer, n: usize, f: c_int) -> isize; may_write(to, n);
+        |r| { takes(fd); writes(to, length(*r)) };
     recvfrom stack (fd: c_int, to: Pointer, n: usize, f: c_int, a: Pointer, l: Pointer) -> isize; may_write(to, n);
         |r| { takes(fd); writes(to, length(*r)) };
-    recvmsg "rcx" (fd: c_int, m: Pointer, f: c_int) -> isize; message(m, isize::MAX, may_write); |r| { takes(fd); message(m, *r, writes); if *r >= 0 { brought(m) } };
-    recvmmsg "r9" (fd: c_int, m: Pointer, n: c_uint, f: c_int, t: Pointer) -> c_int; messages(m, n, |m, _| message(m, isize::MAX, may_write));
+    recvmsg "rcx" (fd: c_int, m: Pointer, f: c_int) -> isize; message(m, isize::MAX, may_write);
+        |r| { takes(fd); message(m, *r, writes); if *r >= 0 { brought(m) } };
+    recvmmsg "r9" (fd: c_int, m: Pointer, n: c_uint, f: c_int, t: Pointer) -> c_int;
+        messages(m, n, |m, _| message(m, isize::MAX, may_write));
         |r| { takes(fd); messages(m, (*r).max(0) as c_uint, |m, length| { message(m, length, writes); brought(m) }) };
-    sendmmsg "r8" (fd: c_int, m: Pointer, n: c_uint, f: c_int) -> c_int; { messages(m, n, |m, _| message(m, isize::MAX, reads)); gives(fd) }; |_r| ();
-    splice stack (from: c_int, a: Pointer, to: c_int, b: Pointer, n: usize, f: c_uint) -> isize; puts_into(to); |_r| takes(from);
+    sendmmsg "r8" (fd: c_int, m: Pointer, n: c_uint, f: c_int) -> c_int;
+        { messages(m, n, |m, _| message(m, isize::MAX, reads)); gives(fd) }; |_r| ();
+    splice stack (from: c_int, a: Pointer, to: c_int, b: Pointer, n: usize, f: c_uint) -> isize; puts_into(to);
+        |_r| takes(from);
     eventfd_read "rdx" (fd: c_int, to: Pointer) -> c_int; may_write(to, 8); |r| if *r == 0 { takes(fd); writes(to, 8) };
     eventfd_write "rdx" (fd: c_int, n: u64) -> c_int; gives(fd); |_r| ();
     mq_send "r8" (q: c_int, from: Pointer, n: usize, k: c_uint) -> c_int; { reads(from, n); gives(q) }; |_r| ();
-    mq_timedsend "r9" (q: c_int, from: Pointer, n: usize, k: c_uint, t: Pointer) -> c_int; { reads(from, n); gives(q) }; |_r| ();
+    mq_timedsend "r9" (q: c_int, from: Pointer, n: usize, k: c_uint, t: Pointer) -> c_int; { reads(from, n); gives(q) };
+        |_r| ();
     mq_receive "r8" (q: c_int, to: Pointer, n: usize, k: Pointer) -> isize; { may_write(to, n); may_write(k, 4) };
         |r| if *r >= 0 { takes(q); writes(to, length(*r)); writes(k, 4) };
-    mq_timedreceive "r9" (q: c_int, to: Pointer, n: usize, k: Pointer, t: Pointer) -> isize; { may_write(to, n); may_write(k, 4) };
+    mq_timedreceive "r9" (q: c_int, to: Pointer, n: usize, k: Pointer, t: Pointer) -> isize;
+        { may_write(to, n); may_write(k, 4) };
         |r| if *r >= 0 { takes(q); writes(to, length(*r)); writes(k, 4) };
     __recv_chk "r9" (fd: c_int, to: Pointer, n: usize, m: usize, f: c_int) -> isize; may_write(to, n);
         |r| { takes(fd); writes(to, length(*r)) };
@@ -156,8 +167,10 @@ calls! {
         |r| { takes(fd); writes(to, length(*r)) };
     __pread64_chk "r9" (fd: c_int, to: Pointer, n: usize, at: i64, m: usize) -> isize; may_write(to, n);
         |r| { takes(fd); writes(to, length(*r)) };
-    preadv "r8" (fd: c_int, to: Pointer, n: c_int, at: i64) -> isize; vector(to, n, isize::MAX, may_write); |r| { takes(fd); vector(to, n, *r, writes) };
-    preadv64 "r8" (fd: c_int, to: Pointer, n: c_int, at: i64) -> isize; vector(to, n, isize::MAX, may_write); |r| { takes(fd); vector(to, n, *r, writes) };
+    preadv "r8" (fd: c_int, to: Pointer, n: c_int, at: i64) -> isize; vector(to, n, isize::MAX, may_write);
+        |r| { takes(fd); vector(to, n, *r, writes) };
+    preadv64 "r8" (fd: c_int, to: Pointer, n: c_int, at: i64) -> isize; vector(to, n, isize::MAX, may_write);
+        |r| { takes(fd); vector(to, n, *r, writes) };
     pwritev "r8" (fd: c_int, from: Pointer, n: c_int, at: i64) -> isize;
         { vector(from, n, isize::MAX, reads); puts_into(fd) }; |_r| ();
     pwritev64 "r8" (fd: c_int, from: Pointer, n: c_int, at: i64) -> isize;
@@ -165,7 +178,8 @@ calls! {
     write "rcx" (fd: c_int, from: Pointer, n: usize) -> isize; { reads(from, n); puts_into(fd) }; |_r| ();
     pwrite "r8" (fd: c_int, from: Pointer, n: usize, at: i64) -> isize; { reads(from, n); puts_into(fd) }; |_r| ();
     pwrite64 "r8" (fd: c_int, from: Pointer, n: usize, at: i64) -> isize; { reads(from, n); puts_into(fd) }; |_r| ();
-    writev "rcx" (fd: c_int, from: Pointer, n: c_int) -> isize; { vector(from, n, isize::MAX, reads); puts_into(fd) }; |_r| ();
+    writev "rcx" (fd: c_int, from: Pointer, n: c_int) -> isize; { vector(from, n, isize::MAX, reads); puts_into(fd) };
+        |_r| ();
     send "r8" (fd: c_int, from: Pointer, n: usize, f: c_int) -> isize; { reads(from, n); gives(fd) }; |_r| ();
     sendto stack (fd: c_int, from: Pointer, n: usize, f: c_int, a: Pointer, l: c_uint) -> isize;
         { reads(from, n); gives(fd) }; |_r| ();
@@ -173,17 +187,24 @@ calls! {
     accept "rcx" (fd: c_int, a: Pointer, l: Pointer) -> c_int; (); |r| accepted(*r);
     accept4 "r8" (fd: c_int, a: Pointer, l: Pointer, f: c_int) -> c_int; (); |r| accepted(*r);
     connect "rcx" (fd: c_int, a: Pointer, l: c_uint) -> c_int; gives(fd); |_r| ();
-    poll "rcx" (f: Pointer, n: c_ulong, t: c_int) -> c_int; may_write(f, n as usize * 8); |r| { writes(f, n as usize * 8); polled(f, n as usize, *r) };
-    ppoll "r8" (f: Pointer, n: c_ulong, t: Pointer, s: Pointer) -> c_int; may_write(f, n as usize * 8); |r| { writes(f, n as usize * 8); polled(f, n as usize, *r) };
-    __poll_chk "r8" (f: Pointer, n: c_ulong, t: c_int, m: usize) -> c_int; may_write(f, n as usize * 8); |r| { writes(f, n as usize * 8); polled(f, n as usize, *r) };
-    select "r9" (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer) -> c_int; sets(n, 0, [r, w, e], may_write); |a| { sets(n, *a, [r, w, e], writes); selected(n, *a, [r, e]) };
-    pselect stack (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer, s: Pointer) -> c_int; sets(n, 0, [r, w, e], may_write);
+    poll "rcx" (f: Pointer, n: c_ulong, t: c_int) -> c_int; may_write(f, n as usize * 8);
+        |r| { writes(f, n as usize * 8); polled(f, n as usize, *r) };
+    ppoll "r8" (f: Pointer, n: c_ulong, t: Pointer, s: Pointer) -> c_int; may_write(f, n as usize * 8);
+        |r| { writes(f, n as usize * 8); polled(f, n as usize, *r) };
+    __poll_chk "r8" (f: Pointer, n: c_ulong, t: c_int, m: usize) -> c_int; may_write(f, n as usize * 8);
+        |r| { writes(f, n as usize * 8); polled(f, n as usize, *r) };
+    select "r9" (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer) -> c_int; sets(n, 0, [r, w, e], may_write);
+        |a| { sets(n, *a, [r, w, e], writes); selected(n, *a, [r, e]) };
+    pselect stack (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer, s: Pointer) -> c_int;
+        sets(n, 0, [r, w, e], may_write);
         |a| { sets(n, *a, [r, w, e], writes); selected(n, *a, [r, e]) };
     epoll_wait "r8" (fd: c_int, to: Pointer, n: c_int, t: c_int) -> c_int; may_write(to, 12 * n.max(0) as usize);
         |r| { takes(fd); writes(to, 12 * (*r).max(0) as usize); waited(fd, to, *r) };
-    epoll_pwait "r9" (fd: c_int, to: Pointer, n: c_int, t: c_int, s: Pointer) -> c_int; may_write(to, 12 * n.max(0) as usize);
+    epoll_pwait "r9" (fd: c_int, to: Pointer, n: c_int, t: c_int, s: Pointer) -> c_int;
+        may_write(to, 12 * n.max(0) as usize);
         |r| { takes(fd); writes(to, 12 * (*r).max(0) as usize); waited(fd, to, *r) };
-    epoll_pwait2 "r9" (fd: c_int, to: Pointer, n: c_int, t: Pointer, s: Pointer) -> c_int; may_write(to, 12 * n.max(0) as usize);
+    epoll_pwait2 "r9" (fd: c_int, to: Pointer, n: c_int, t: Pointer, s: Pointer) -> c_int;
+        may_write(to, 12 * n.max(0) as usize);
         |r| { takes(fd); writes(to, 12 * (*r).max(0) as usize); waited(fd, to, *r) };
     nanosleep "rdx" (t: *const Timespec, l: Pointer) -> c_int; (); |_r| ();
     usleep "rsi" (t: c_uint) -> c_int; (); |_r| ();
@@ -204,14 +225,17 @@ calls! {
         |r| { takes_stream(f); if !r.is_null() { writes(to, text_length(to) + 1) } };
     __fgets_chk "r8" (to: Pointer, m: usize, n: c_int, f: Pointer) -> Pointer; may_write(to, n.max(0) as usize);
         |r| { takes_stream(f); if !r.is_null() { writes(to, text_length(to) + 1) } };
-    __fread_chk "r9" (to: Pointer, m: usize, s: usize, n: usize, f: Pointer) -> usize; may_write(to, s.saturating_mul(n));
+    __fread_chk "r9" (to: Pointer, m: usize, s: usize, n: usize, f: Pointer) -> usize;
+        may_write(to, s.saturating_mul(n));
         |r| { takes_stream(f); writes(to, s.saturating_mul(*r)) };
-    fread "r8" (to: Pointer, s: usize, n: usize, f: Pointer) -> usize; may_write(to, s.saturating_mul(n)); |r| { takes_stream(f); writes(to, s.saturating_mul(*r)) };
+    fread "r8" (to: Pointer, s: usize, n: usize, f: Pointer) -> usize; may_write(to, s.saturating_mul(n));
+        |r| { takes_stream(f); writes(to, s.saturating_mul(*r)) };
     getc "rsi" (f: Pointer) -> c_int; (); |_r| takes_stream(f);
     fgetc "rsi" (f: Pointer) -> c_int; (); |_r| takes_stream(f);
     msgrcv "r9" (q: c_int, m: Pointer, n: usize, t: c_long, f: c_int) -> isize; may_write(m, 8 + n);
         |r| if *r >= 0 { takes_object(queue(q)); writes(m, 8 + length(*r)) };
-    msgsnd "r8" (q: c_int, m: Pointer, n: usize, f: c_int) -> c_int; { reads(m, 8 + n); gives_object(queue(q)) }; |_r| ();
+    msgsnd "r8" (q: c_int, m: Pointer, n: usize, f: c_int) -> c_int; { reads(m, 8 + n); gives_object(queue(q)) };
+        |_r| ();
 }
 
 // These say that they were interrupted without errno.
@@ -300,13 +324,15 @@ calls! {
     epoll_ctl "r8" (fd: c_int, o: c_int, of: c_int, e: Pointer) -> c_int; { watches(fd, o, of, e); gives(fd) }; |_r| ();
     sendfile "r8" (to: c_int, from: c_int, at: Pointer, n: usize) -> isize; puts_into(to); |_r| takes(from);
     sendfile64 "r8" (to: c_int, from: c_int, at: Pointer, n: usize) -> isize; puts_into(to); |_r| takes(from);
-    flock "rdx" (fd: c_int, o: c_int) -> c_int; if o & UNLOCK != 0 { gives(fd) }; |r| if *r == 0 && o & UNLOCK == 0 { takes(fd) };
+    flock "rdx" (fd: c_int, o: c_int) -> c_int; if o & UNLOCK != 0 { gives(fd) };
+        |r| if *r == 0 && o & UNLOCK == 0 { takes(fd) };
     system "rsi" (t: Pointer) -> c_int; (); |_r| ();
     getaddrinfo "r8" (a: Pointer, b: Pointer, h: Pointer, r: Pointer) -> c_int; may_write(r, 8);
         |answer| if *answer == 0 { writes(r, 8); listed(Address::from(r).read()) };
     semop "rcx" (s: c_int, o: Pointer, n: usize) -> c_int; if any_operation(o, n, |o| o > 0) { gives_object(set(s)) };
         |r| if *r == 0 && any_operation(o, n, |o| o <= 0) { takes_object(set(s)) };
-    semtimedop "r8" (s: c_int, o: Pointer, n: usize, t: Pointer) -> c_int; if any_operation(o, n, |o| o > 0) { gives_object(set(s)) };
+    semtimedop "r8" (s: c_int, o: Pointer, n: usize, t: Pointer) -> c_int;
+        if any_operation(o, n, |o| o > 0) { gives_object(set(s)) };
         |r| if *r == 0 && any_operation(o, n, |o| o <= 0) { takes_object(set(s)) };
 }
 

@@ -1,20 +1,20 @@
 //! Cancellation of threads, and how they end themselves.
 //!
-//! The C library would unwind a thread out of the middle of our waits and calls. So it never learns of a cancellation: the
-//! request is kept here, a thread that waits at a cancellation point is woken, one in a system call interrupted, and
-//! when everything is in order it ends itself as it would have been ended, by `pthread_exit`, which runs the
+//! The C library would unwind a thread out of the middle of our waits and calls. So it never learns of a cancellation:
+//! the request is kept here, a thread that waits at a cancellation point is woken, one in a system call interrupted,
+//! and when everything is in order it ends itself as it would have been ended, by `pthread_exit`, which runs the
 //! handlers and gives the same result to whoever joins it.
 //!
-//! In the trace a request is an atomic write, and each cancellation point an atomic read of it: where a thread went on, it
-//! had not been cancelled yet. Programs that cannot cancel anything do without these reads.
+//! In the trace a request is an atomic write, and each cancellation point an atomic read of it: where a thread went on,
+//! it had not been cancelled yet. Programs that cannot cancel anything do without these reads.
 
 use crate::base::c::{self, Pointer};
 use crate::base::kernel::{self, number, system};
 use crate::base::program::Address;
 use crate::base::record::put3;
 use crate::base::thread::{self, State, Thread, inside};
+use crate::interpose::context::interrupted_at;
 use crate::interpose::lifecycle::is_ours;
-use crate::interpose::signals::interrupted_at;
 use crate::interpose::threads::expect_end;
 use crate::scheduler::{Next, enter, if_alive, interrupt, is_holder, is_on, lend};
 use crate::tsan::atomic::{ACQUIRE, RELEASE, detail};
@@ -54,8 +54,8 @@ fn flag(thread: &Thread) -> u64 {
     &raw const thread.cancel_requested as u64
 }
 
-/// A cancellation point with everything in order: nothing is done yet or all is done, the runtime is not at work, and the
-/// thread has the token, unless recording is off.
+/// A cancellation point with everything in order: nothing is done yet or all is done, the runtime is not at work, and
+/// the thread has the token, unless recording is off.
 pub fn point(thread: &'static Thread, pc: usize) {
     let requested = is_requested(thread);
     if !requested && !POSSIBLE.load(Relaxed) || thread.cancel_disabled.get() {
@@ -74,8 +74,8 @@ fn leave(thread: &'static Thread, result: Pointer) {
     // From here on it cannot be cancelled again.
     thread.cancel_disabled.set(true);
     expect_end(thread);
-    // The first time, the C library loads its unwinder, under a lock and with memory from the heap: not in the middle of a
-    // turn.
+    // The first time, the C library loads its unwinder, under a lock and with memory from the heap: not in the middle
+    // of a turn.
     if is_on() && !UNWINDER_LOADED.swap(true, Relaxed) {
         let mut place = core::ptr::null_mut();
         // SAFETY: the library writes one address into our variable.
@@ -93,8 +93,8 @@ pub fn anywhere(thread: &'static Thread) {
     }
 }
 
-/// Interrupts threads that are to be cancelled and are in system calls, or may be cancelled anywhere. The signal may come just
-/// before a call, so the watchdog sends it again and again.
+/// Interrupts threads that are to be cancelled and are in system calls, or may be cancelled anywhere. The signal may
+/// come just before a call, so the watchdog sends it again and again.
 pub fn interrupt_calls() {
     if CALLED.load(Relaxed) {
         thread::all().iter().for_each(interrupt_call);
@@ -159,8 +159,8 @@ fn install_handler() {
         restorer: snag_restore as *const () as usize,
         mask: 0,
     };
-    // SAFETY: the kernel reads the action, which has its layout. The handler may run at any time (see there), and returns by
-    // way of `snag_restore`.
+    // SAFETY: the kernel reads the action, which has its layout. The handler may run at any time (see there), and
+    // returns by way of `snag_restore`.
     unsafe { system(number::RT_SIGACTION, [SIGNAL as usize, &action as *const _ as usize, 0, 8, 0, 0]) };
 }
 
@@ -268,7 +268,8 @@ unsafe extern "C" {
 
 extern "C" fn refers(object: *const Loaded, _size: usize, _: Pointer) -> c_int {
     const DYNAMIC: u32 = 2;
-    // SAFETY: the library passes its description of an object, with as many headers as it says; all are there during the call.
+    // SAFETY: the library passes its description of an object, with as many headers as it says; all are there during
+    // the call.
     let (object, headers) = unsafe {
         let object = &*object;
         (object, core::slice::from_raw_parts(object.headers, object.count as usize))

@@ -1,7 +1,7 @@
 //! Condition variables.
 //!
-//! They are ours alone: the real one never has a waiter, and only its attributes are looked at. Those that are shared with
-//! other processes are waited for in the C library, without the token.
+//! They are ours alone: the real one never has a waiter, and only its attributes are looked at. Those that are shared
+//! with other processes are waited for in the C library, without the token.
 
 use crate::base::c::{self, CLOCK_MONOTONIC, CLOCK_REALTIME, Pointer, Timespec, nanoseconds};
 use crate::base::program::Address;
@@ -67,7 +67,8 @@ fn wait(condition: Pointer, mutex: Pointer, deadline: Deadline, pc: usize) -> Op
     Some(result)
 }
 
-/// glibc's `__wrefs`: bit 0 if threads of other processes may wait for it, bit 1 for the clock that its attributes chose.
+/// glibc's `__wrefs`: bit 0 if threads of other processes may wait for it, bit 1 for the clock that its attributes
+/// chose.
 fn flags_of(condition: Pointer) -> u32 {
     Address::from(condition).plus(36).read()
 }

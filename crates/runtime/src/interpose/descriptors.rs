@@ -1,9 +1,9 @@
 //! Descriptors: what they hand over, and to whom their numbers belong.
 //!
-//! What one thread puts into a pipe, socket or file comes before what another takes out of it: both do so by the same
-//! *object*. And a number is given to another descriptor only after it was closed: what its user did before comes before
-//! what the next one does. Programs keep things by that number. What is written where nobody in the program reads it orders
-//! nothing.
+//! What one thread puts into a pipe, socket or file comes before what another takes out of it: both use the same
+//! *object*. The kernel gives a number to another descriptor only after it was closed, and programs keep things by that
+//! number: what its user did before comes before what the next one does. What is written where nobody in the program
+//! reads it orders nothing.
 
 use crate::base::c::{self, Pointer};
 use crate::base::program::Address;
@@ -37,8 +37,8 @@ pub fn gives(descriptor: c_int) {
     gives_object(object(descriptor));
 }
 
-/// A thread is about to write. What it writes where nobody else in the program can read it orders nothing: into what the program
-/// was given when it began, like its output, and into files that it only writes.
+/// A thread is about to write. What it writes where nobody else in the program can read it orders nothing: into what
+/// the program was given when it began, like its output, and into files that it only writes.
 pub fn puts_into(descriptor: c_int) {
     if let Some(object) = read_by_others(descriptor) {
         gives_object(object as u64);
@@ -113,8 +113,8 @@ pub fn begins(pc: usize) -> Option<&'static Thread> {
 /// Whether a thread may be cancelled in front of a call.
 type IsPoint = bool;
 
-/// A call that makes something. Nobody else gets the number meanwhile, so that a run that is repeated has the same; only where
-/// threads run freely others go on.
+/// A call that makes something. Nobody else gets the number meanwhile, so that a run that is repeated has the same;
+/// only where threads run freely others go on.
 pub fn making<R>(pc: usize, is_point: IsPoint, call: impl FnOnce() -> R, then: impl FnOnce(&R)) -> R {
     if !is_free()
         && let Some(thread) = begins(pc)
@@ -185,7 +185,8 @@ extern "C" fn shut_down(descriptor: c_int, how: c_int, pc: usize) -> c_int {
 
 /// Calls of the C library that make descriptors, and what they lead to.
 macro_rules! make {
-    ($is_point:literal; $($name:ident $register:literal ($($argument:ident: $type:ty),*) |$answer:ident| $then:expr;)*) => {$(
+    ($is_point:literal;
+     $($name:ident $register:literal ($($argument:ident: $type:ty),*) |$answer:ident| $then:expr;)*) => {$(
         const _: () = {
             extern "C" fn recorded($($argument: $type,)* pc: usize) -> c_int {
                 let call = || pass_on!($name($($argument: $type),*) -> c_int);
@@ -243,7 +244,8 @@ make! {
     inotify_init "rdi" () |r| made_for(r, new_object());
     inotify_init1 "rsi" (f: c_int) |r| made_for(r, new_object());
     fanotify_init "rdx" (f: c_uint, e: c_uint) |r| made_for(r, new_object());
-    signalfd "rcx" (d: c_int, m: Pointer, f: c_int) |r| if r == d { set_object(r, SIGNALS as u32) } else { made_for(r, SIGNALS as u32) };
+    signalfd "rcx" (d: c_int, m: Pointer, f: c_int)
+        |r| if r == d { set_object(r, SIGNALS as u32) } else { made_for(r, SIGNALS as u32) };
     socket "rcx" (d: c_int, t: c_int, k: c_int) |r| made_for(r, SOCKETS as u32);
     pipe "rsi" (p: *mut c_int) |r| pair(p, pipe_of);
     pipe2 "rdx" (p: *mut c_int, f: c_int) |r| pair(p, pipe_of);

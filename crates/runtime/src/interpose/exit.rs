@@ -44,7 +44,8 @@ extern "C" fn call_without_argument(function: Pointer) {
     unsafe { function() }
 }
 
-/// The C library has this one only for linking: programs that were linked to ThreadSanitizer's runtime find it nowhere else.
+/// The C library has this one only for linking: programs that were linked to ThreadSanitizer's runtime find it nowhere
+/// else.
 extern "C" fn register_without_argument(function: Pointer, pc: usize) -> c_int {
     register(call_without_argument, function, core::ptr::null_mut(), pc)
 }

@@ -1,5 +1,6 @@
-//! What a program can do to itself so that it cannot be recorded any more: take away the memory that it shares with the tool, or
-//! forbid itself the system calls that the runtime makes. Recording ends in front of it, and the program goes on as without us.
+//! What a program can do to itself so that it cannot be recorded any more: take away the memory that it shares with the
+//! tool, or forbid itself the system calls that the runtime makes. Recording ends in front of it, and the program goes
+//! on as without us.
 
 use crate::base::c;
 use crate::base::kernel::{self, number, system};

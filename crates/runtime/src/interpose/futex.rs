@@ -1,7 +1,7 @@
 //! `futex`, as libraries call it that bring their own locks: Rust's standard library, C++'s `std::atomic::wait`.
 //!
-//! Waiting and waking within the program is done by our own queues, like that on condition variables, so that it is part of
-//! the schedule. What other processes may take part in is left to the kernel.
+//! Waiting and waking within the program is done by our own queues, like that on condition variables, so that it is
+//! part of the schedule. What other processes may take part in is left to the kernel.
 
 use crate::base::c::{self, CLOCK_MONOTONIC, CLOCK_REALTIME, Timespec, nanoseconds};
 use crate::base::kernel::{self, number};
@@ -64,7 +64,8 @@ fn futex(n: c_long, arguments: [usize; 6]) -> c_long {
     }
 }
 
-/// Whether a thread has waited for the same word several times in a row: for a lock that others take again and again, maybe.
+/// Whether a thread has waited for the same word several times in a row: for a lock that others take again and again,
+/// maybe.
 fn waits_in_vain(thread: &'static Thread, address: usize) -> bool {
     const SEVERAL: u32 = 4;
     let is_same = thread.waited_for.replace(address) == address;

@@ -26,8 +26,8 @@ fn frees(block: Pointer, pc: usize) -> Next {
     Next::on(op::FREE, pc, block as usize)
 }
 
-/// The bytes of a block that the program may use: all that `malloc_usable_size` would promise it. What lies beyond its request
-/// may have belonged to a block that was freed, so it has to be part of this one.
+/// The bytes of a block that the program may use: all that `malloc_usable_size` would promise it. What lies beyond its
+/// request may have belonged to a block that was freed, so it has to be part of this one.
 fn whole(block: Pointer, size: usize) -> u64 {
     usable(block).max(size) as u64
 }
@@ -38,8 +38,8 @@ fn usable(block: Pointer) -> usize {
     unsafe { malloc_usable_size(block) }
 }
 
-/// Takes a block from the real allocator. Within the thread's turn: which block it is depends on who came before, and has to be
-/// the same in a replay.
+/// Takes a block from the real allocator. Within the thread's turn: which block it is depends on who came before, and
+/// has to be the same in a replay.
 fn hand_out(size: usize, pc: usize, take: impl FnOnce() -> Pointer) -> Pointer {
     let counts = counts(Next::access(op::ALLOC, pc, 0, size), pc);
     let block = take();

@@ -130,8 +130,8 @@ pub extern "C" fn __tsan_init() {
 }
 
 // No other thread may be inside the runtime at the moment of a fork; the lock of the scheduler says so. Handlers of the
-// program run before and after that moment, and do what they like. Those that are registered first are called last before a
-// fork and first after it, and ours are.
+// program run before and after that moment, and do what they like. Those that are registered first are called last
+// before a fork and first after it, and ours are.
 
 /// Set while the thread that forks holds the lock of the scheduler.
 static FORKING: AtomicBool = AtomicBool::new(false);
@@ -250,8 +250,8 @@ struct Loader {
 /// The lock is held for a look or a change.
 static LOADER: Mutex<Loader> = Mutex::new(Loader { thread: None, depth: 0 });
 
-/// Libraries are initialised and left one after the other, under a lock of the dynamic linker. It is taken here already, so
-/// that the order is seen.
+/// Libraries are initialised and left one after the other, under a lock of the dynamic linker. It is taken here
+/// already, so that the order is seen.
 fn under_loader_lock<R>(work: impl FnOnce() -> R) -> R {
     leaving(|| within_loader_lock(work))
 }

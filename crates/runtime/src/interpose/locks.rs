@@ -156,8 +156,8 @@ extern "C" fn mutex_trylock(mutex: Pointer, pc: usize) -> c_int {
     result
 }
 
-/// Two threads that try in vain, give back what they have and start again may do so for ever if their turns are equally long. So
-/// whoever has tried often lets others go first, not all of them equally often.
+/// Two threads that try in vain, give back what they have and start again may do so for ever if their turns are equally
+/// long. So whoever has tried often lets others go first, not all of them equally often.
 fn get_out_of_step(thread: &'static Thread) {
     const OFTEN: u32 = 8;
     if thread.tries.get() > OFTEN {
@@ -245,7 +245,8 @@ stubs! {
     pthread_mutex_timedlock "rdx" mutex_timedlock; pthread_mutex_clocklock "rcx" mutex_clocklock;
     pthread_mutex_unlock "rsi" mutex_unlock;
     pthread_spin_lock "rsi" spin_lock; pthread_spin_trylock "rsi" spin_trylock; pthread_spin_unlock "rsi" spin_unlock;
-    mtx_lock "rsi" c11_lock; mtx_unlock "rsi" c11_unlock; mtx_trylock "rsi" c11_trylock; mtx_timedlock "rdx" c11_timedlock;
+    mtx_lock "rsi" c11_lock; mtx_unlock "rsi" c11_unlock; mtx_trylock "rsi" c11_trylock;
+    mtx_timedlock "rdx" c11_timedlock;
 }
 
 /// C11's results: success, busy, error, timed out.

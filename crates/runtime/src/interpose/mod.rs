@@ -1,5 +1,5 @@
-//! Functions of the C library, and of other libraries, that ours replace: those that synchronise, allocate, copy, block,
-//! create threads or handle signals.
+//! Functions of the C library, and of other libraries, that ours replace: those that synchronise, allocate, copy,
+//! block, create threads or handle signals.
 //!
 //! Each one records what it does, waits in the scheduler instead of the library where it would block, and calls the
 //! function that it replaces (`real!`), which does the work.
@@ -9,6 +9,7 @@ pub mod blocking;
 pub mod calls;
 pub mod cancel;
 pub mod conditions;
+pub mod context;
 pub mod descriptors;
 pub mod exit;
 pub mod forbidden;

@@ -22,8 +22,8 @@ struct Known {
     things: BTreeMap<Key, u32>,
     /// The object that was found last.
     last: u32,
-    /// Objects of files that were opened for writing alone, like those in which programs write down what they do: nobody
-    /// learns anything from what is written there.
+    /// Objects of files that were opened for writing alone, like those in which programs write down what they do:
+    /// nobody learns anything from what is written there.
     write_only: BTreeSet<u32>,
 }
 

@@ -1,8 +1,8 @@
 //! Functions of the C library that read and write stretches of memory.
 //!
 //! Copies are done here, byte by byte in one instruction, so that nothing depends on the library's own functions before
-//! they can be found. What searches texts or reads numbers is the library's own, and counts as a read of just what it has
-//! looked at.
+//! they can be found. What searches texts or reads numbers is the library's own, and counts as a read of just what it
+//! has looked at.
 
 use crate::base::c::Pointer;
 use crate::base::program::Address;
@@ -354,7 +354,7 @@ extern "C" fn similar_up_to_at(a: usize, b: usize, most: usize, pc: usize) -> c_
     compare(a, b, length)
 }
 
-stubs! { free_running::through_ranges =>
+stubs! { crate::base::stubs::through_ranges =>
     strtol "rcx" long_at; strtoul "rcx" unsigned_at; strtoll "rcx" long_long_at; strtoull "rcx" unsigned_long_at;
     __isoc23_strtol "rcx" newer_long_at; __isoc23_strtoul "rcx" newer_unsigned_at;
     __isoc23_strtoll "rcx" newer_long_long_at; __isoc23_strtoull "rcx" newer_unsigned_long_at;
@@ -365,7 +365,8 @@ stubs! { free_running::through_ranges =>
     strrchr "rdx" last_at; rindex "rdx" last_at; memchr "rcx" byte_at; strstr "rdx" part_at;
     strspn "rdx" span_at; strcspn "rdx" span_without_at; strpbrk "rdx" one_of_at;
     strcasecmp "rdx" similar_at; strncasecmp "rcx" similar_up_to_at; bcmp "rcx" compare_at;
-    memcpy "rcx" copy_at; memmove "rcx" copy_at; mempcpy "rcx" copy_to_end_at; memset "rcx" fill_at; bzero "rdx" zero_at;
+    memcpy "rcx" copy_at; memmove "rcx" copy_at; mempcpy "rcx" copy_to_end_at; memset "rcx" fill_at;
+    bzero "rdx" zero_at;
     __tsan_memcpy "rcx" copy_at; __tsan_memmove "rcx" copy_at; __tsan_memset "rcx" fill_at;
     strlen "rsi" length_at; strnlen "rdx" length_up_to_at;
     strcpy "rdx" text_copy_at; stpcpy "rdx" text_copy_to_end_at; strncpy "rcx" text_copy_up_to_at;

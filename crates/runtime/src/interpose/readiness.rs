@@ -1,4 +1,5 @@
-//! Descriptors that are ready: whoever learns so comes after whoever made them ready, though nothing may have been read.
+//! Descriptors that are ready: whoever learns so comes after whoever made them ready, though nothing may have been
+//! read.
 //!
 //! All of this is in a call, with the token.
 

@@ -6,6 +6,7 @@ use crate::base::program::{Address, Plain};
 use crate::base::record::flush_what_is_there;
 use crate::base::relaxed::{Relaxed, Word};
 use crate::base::thread::{self, Thread};
+use crate::interpose::context::{Context, interrupted_at};
 use crate::interpose::lifecycle::is_ours;
 use crate::interpose::{cancel, signal_order};
 use crate::pass_on;
@@ -96,7 +97,8 @@ fn is_fault(signal: c_int) -> bool {
 pub enum WhileBlocked {
     /// Its handler runs; then the thread waits on.
     Handle = 0,
-    /// The wait ends, and the handler runs when whoever waits says so: a wait for a condition can have no events inside.
+    /// The wait ends, and the handler runs when whoever waits says so: a wait for a condition can have no events
+    /// inside.
     Return = 1,
     /// It has to wait.
     Defer = 2,
@@ -134,7 +136,8 @@ pub fn call(signal: c_int, information: Pointer, context: Pointer) {
     let action = action(signal);
     if action.handler > IGNORE {
         signal_order::handles();
-        // SAFETY: the program has installed a handler at this address. One that takes the signal alone ignores the rest.
+        // SAFETY: the program has installed a handler at this address. One that takes the signal alone ignores the
+        // rest.
         let handler: Handler = unsafe { core::mem::transmute(action.handler) };
         // SAFETY: it is called as the system would have called it, with what came with the signal.
         unsafe { handler(signal, information, context) };
@@ -149,51 +152,6 @@ pub fn call_or_die(signal: c_int, information: Pointer, context: Pointer) {
     really_change(signal, &NO_ACTION, core::ptr::null_mut());
     // It is blocked while its handler runs, and comes again after.
     kernel::send(kernel::thread_id(), signal);
-}
-
-/// The thread's state when a signal came, which it takes up again when the handler returns: a `ucontext_t`.
-#[derive(Clone, Copy)]
-pub struct Context(Address);
-
-impl Context {
-    /// What a handler was called with, by the kernel.
-    pub fn new(context: Pointer) -> Context {
-        Context(Address::from(context))
-    }
-
-    const REGISTERS: usize = 40;
-
-    fn instruction_at(self) -> Address {
-        self.0.plus(Context::REGISTERS + 16 * 8)
-    }
-
-    /// The instruction at which the signal came.
-    pub fn instruction(self) -> usize {
-        self.instruction_at().read()
-    }
-
-    /// The thread goes on there.
-    pub fn go_on_at(self, instruction: usize) {
-        self.instruction_at().write(instruction);
-    }
-
-    /// A register, by the processor's number.
-    pub fn register(self, number: u8) -> usize {
-        const PLACES: [usize; 16] = [13, 14, 12, 11, 15, 10, 9, 8, 0, 1, 2, 3, 4, 5, 6, 7];
-        self.0.plus(Context::REGISTERS + 8 * PLACES[number as usize & 15]).read()
-    }
-
-    /// Has a signal blocked when the thread goes on.
-    fn block(self, signal: c_int) {
-        const MASK: usize = Context::REGISTERS + 256;
-        let mask = self.0.plus(MASK);
-        mask.write(mask.read::<u64>() | 1 << (signal - 1));
-    }
-}
-
-/// The instruction at which a signal came.
-pub fn interrupted_at(context: Pointer) -> usize {
-    Context::new(context).instruction()
 }
 
 extern "C" fn on_signal(signal: c_int, information: Pointer, context: Pointer) {
@@ -246,8 +204,8 @@ pub fn deliver_in_call(thread: &'static Thread) {
     });
 }
 
-/// Runs the handlers of signals that came at a bad moment. At a safe point, with the token. Whether one of them wants calls to
-/// fail that it has interrupted.
+/// Runs the handlers of signals that came at a bad moment. At a safe point, with the token. Whether one of them wants
+/// calls to fail that it has interrupted.
 #[cold]
 pub fn deliver(thread: &'static Thread) -> bool {
     if !thread.is_outside() {

@@ -1,7 +1,8 @@
 //! Stacks of new threads, at addresses that are never used twice.
 //!
-//! The C library gives the stack of a thread that has ended, and its thread-local variables, to the next one, in an order
-//! that is known to the library alone. What two threads keep at one address, one after the other, would look like a race.
+//! The C library gives the stack of a thread that has ended, and its thread-local variables, to the next one, in an
+//! order that is known to the library alone. What two threads keep at one address, one after the other, would look like
+//! a race.
 
 use crate::base::c::Pointer;
 use crate::base::kernel::{self, number, system};
@@ -47,8 +48,8 @@ unsafe extern "C" {
 pub fn with_new_stack(wanted: *const Attributes, thread: &'static Thread) -> Option<Attributes> {
     let mut attributes = Attributes([0; 56]);
     let mut size = 0;
-    // SAFETY: the attributes are the program's, if it has any, or ours, and the library fills in variables of ours. What
-    // the attributes point to is only read while the thread is created.
+    // SAFETY: the attributes are the program's, if it has any, or ours, and the library fills in variables of ours.
+    // What the attributes point to is only read while the thread is created.
     unsafe {
         match wanted.as_ref() {
             Some(wanted) => attributes = *wanted,

@@ -91,8 +91,8 @@ extern "C" fn begin(start: Pointer) -> Pointer {
         leave();
     }
     let Start { function, argument, returns_int, .. } = *start;
-    // SAFETY: the program has passed a function of this type to `thrd_create` or `pthread_create`, to be called with the
-    // argument in a new thread, which is this.
+    // SAFETY: the program has passed a function of this type to `thrd_create` or `pthread_create`, to be called with
+    // the argument in a new thread, which is this.
     unsafe {
         if returns_int {
             let function: unsafe extern "C" fn(Pointer) -> c_int = core::mem::transmute(function);
@@ -115,7 +115,8 @@ pub fn expect_end(thread: &'static Thread) {
 
 /// Has the destructor called in the next round.
 fn call_at_end(thread: &'static Thread) {
-    // SAFETY: `start` has made the key before there was a thread to use it; the library keeps the value and looks at nothing.
+    // SAFETY: `start` has made the key before there was a thread to use it; the library keeps the value and looks at
+    // nothing.
     unsafe { c::pthread_setspecific(KEY.get(), (thread as *const Thread).cast()) };
 }
 
@@ -130,8 +131,8 @@ extern "C" fn end(thread: Pointer) {
     last_words(thread);
 }
 
-/// The status with which the last thread has left that left by a system call, if none has ended in another way since: it is that of
-/// the program if no other comes after it.
+/// The status with which the last thread has left that left by a system call, if none has ended in another way since:
+/// it is that of the program if no other comes after it.
 static CODE: AtomicUsize = AtomicUsize::new(0);
 
 /// See there.
@@ -180,7 +181,8 @@ fn start(
     inside(creator, || {
         if !KEY_MADE.swap(true, AcqRel) {
             let mut key = 0;
-            // SAFETY: the library writes the key into our variable, and calls `end` with what `call_at_end` leaves there.
+            // SAFETY: the library writes the key into our variable, and calls `end` with what `call_at_end` leaves
+            // there.
             unsafe { c::pthread_key_create(&mut key, end) };
             KEY.set(key);
         }

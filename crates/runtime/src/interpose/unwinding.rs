@@ -30,8 +30,8 @@ macro_rules! jumps {
 
 jumps! { longjmp _longjmp siglongjmp __longjmp_chk }
 
-/// An exception is caught: all that the function which does so has called is over. Compilers see to that themselves in functions
-/// that are built for exceptions; those of C usually are not.
+/// An exception is caught: all that the function which does so has called is over. Compilers see to that themselves in
+/// functions that are built for exceptions; those of C usually are not.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub extern "C" fn __cxa_begin_catch() {

@@ -1,7 +1,7 @@
 //! How a thread waits for the token, and how it is given to it.
 //!
-//! Each thread has a word of its own. Whoever has the token writes `GO` into the word of the thread that comes next, and
-//! never looks at what the token guards again before it gets it back; that thread takes the word away and goes on.
+//! Each thread has a word of its own. Whoever has the token writes `GO` into the word of the thread that comes next,
+//! and never looks at what the token guards again before it gets it back; that thread takes the word away and goes on.
 
 use super::Word;
 use core::sync::atomic::Ordering::*;
@@ -15,8 +15,8 @@ const ASLEEP: u32 = 2;
 /// A signal has come; it looks whether it should go on waiting.
 const SIGNALLED: u32 = 3;
 
-/// Whether a thread says that it goes to sleep. Where the token changes hands all the time, mostly before the next thread
-/// sleeps, that saves waking it; else it is one step more.
+/// Whether a thread says that it goes to sleep. Where the token changes hands all the time, mostly before the next
+/// thread sleeps, that saves waking it; else it is one step more.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Sleepers {
     Silent,

@@ -1,8 +1,8 @@
-//! The protocols by which threads and processes wait for each other and hand over what they have written, over words that
-//! are left open.
+//! The protocols by which threads and processes wait for each other and hand over what they have written, over words
+//! that are left open.
 //!
-//! The runtime uses them with a word of memory and the kernel's futex; `tests/protocols.rs` with a model of both, in which
-//! every order of the steps is tried. So these files use nothing of the rest of the runtime.
+//! The runtime uses them with a word of memory and the kernel's futex; `tests/protocols.rs` with a model of both, in
+//! which every order of the steps is tried. So these files use nothing of the rest of the runtime.
 
 pub mod go;
 pub mod lock;
@@ -18,8 +18,8 @@ pub trait Word {
     fn swap(&self, value: u32, order: Ordering) -> u32;
     /// Stores `new` if it finds `old`; whether it has.
     fn change(&self, old: u32, new: u32, order: Ordering) -> bool;
-    /// Sleeps if it finds `value`, until it is woken, at most so many nanoseconds, or shorter for no reason. Whether the
-    /// time was up.
+    /// Sleeps if it finds `value`, until it is woken, at most so many nanoseconds, or shorter for no reason. Whether
+    /// the time was up.
     fn sleep(&self, value: u32, nanoseconds: Option<u64>) -> bool;
     /// Wakes one thread that sleeps here.
     fn wake(&self);

@@ -8,8 +8,8 @@ pub trait Words {
     fn publish(&self, word: u64);
 }
 
-/// Writes a record of `N` words. First comes a zero behind it, so that what lies there from an earlier use of the memory is
-/// no record; then its words, the first one last: where it is, the record is whole.
+/// Writes a record of `N` words. First comes a zero behind it, so that what lies there from an earlier use of the
+/// memory is no record; then its words, the first one last: where it is, the record is whole.
 #[inline(always)]
 pub fn write<const N: usize>(at: &impl Words, words: [u64; N]) {
     for (index, &word) in words.iter().enumerate().skip(1) {

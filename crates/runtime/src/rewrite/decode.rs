@@ -1,5 +1,5 @@
-//! How long instructions of the processor are, and which registers and memory they name: enough to find the atomic ones, and those that
-//! load, in code that a compiler made.
+//! How long instructions of the processor are, and which registers and memory they name: enough to find the atomic
+//! ones, and those that load, in code that a compiler made.
 //!
 //! Prefixes, opcode, one byte that names registers and memory (ModRM), one that names two registers more (SIB), a
 //! displacement, a constant. Which of these an instruction has, its opcode says. In doubt there is no answer.

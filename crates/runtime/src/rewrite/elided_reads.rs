@@ -1,13 +1,14 @@
 //! Reads that the compiler does not tell.
 //!
-//! LLVM leaves out a read if a write to the same place follows in its basic block, as whatever races with the one races with
-//! the other. But what the thread does next may depend on what it has read. So every write of a program that LLVM has compiled counts as a
-//! read and a write, unless it was linked by `snag`, which has the compiler tell all (`-tsan-instrument-read-before-write`), or the
-//! code before the write shows that it is none.
+//! LLVM leaves out a read if a write to the same place follows in its basic block, as whatever races with the one races
+//! with the other. But what the thread does next may depend on what it has read. So every write of a program that LLVM
+//! has compiled counts as a read and a write, unless it was linked by `snag`, which has the compiler tell all
+//! (`-tsan-instrument-read-before-write`), or the code before the write shows that it is none.
 //!
-//! The code: the instructions of the function from the last call of one of the program's functions on, in the order in which they stand. If
-//! none of them loads from what may be the place that is written, or a part of it, but for loads that were told, nothing was left
-//! out. In doubt something was. Functions that are not understood to their end are left as they are: there all writes count as reads.
+//! The code: the instructions of the function from the last call of one of the program's functions on, in the order in
+//! which they stand. If none of them loads from what may be the place that is written, or a part of it, but for loads
+//! that were told, nothing was left out. In doubt something was. Functions that are not understood to their end are
+//! left as they are: there all writes count as reads.
 
 use crate::base::kernel::{self, READ_EXECUTE, READ_WRITE_EXECUTE, number, system};
 use crate::base::program::Address;
@@ -168,8 +169,8 @@ fn spare_writes(program: &Table) {
     }
     for (distance, write) in calls {
         let target = jumps + write * FAR_JUMP;
-        // SAFETY: the last four bytes of a call, in pages that can be written now. What it goes to from now on takes the same
-        // arguments. No thread is there: the program has not begun.
+        // SAFETY: the last four bytes of a call, in pages that can be written now. What it goes to from now on takes
+        // the same arguments. No thread is there: the program has not begun.
         unsafe { (distance as *mut i32).write_unaligned((target as i64 - (distance + 4) as i64) as i32) };
     }
     kernel::protect_code(from, length, READ_EXECUTE);
@@ -214,7 +215,8 @@ enum Place {
 }
 
 impl Place {
-    /// Whether what is loaded from one may be a part of the other. Loads may be narrower than what the program reads, and start later.
+    /// Whether what is loaded from one may be a part of the other. Loads may be narrower than what the program reads,
+    /// and start later.
     fn may_overlap(self, other: Place) -> bool {
         const WIDEST: u32 = 16;
         match (self, other) {
@@ -334,7 +336,8 @@ fn may_change_argument(i: &Instruction) -> bool {
 /// So many untold loads are looked at.
 const MOST_LOADS: usize = 100;
 
-/// Adds the calls for writes before which nothing was left out: where the distance to what is called stands, and which write.
+/// Adds the calls for writes before which nothing was left out: where the distance to what is called stands, and which
+/// write.
 fn look_at_function(
     start: usize,
     size: usize,
@@ -355,7 +358,8 @@ fn look_at_function(
     }
     let Some(function) = Function::at(start, size) else { return };
     let mut argument = Place::Somewhere;
-    // Where reads that were told are going to load from, where such loads were that may as well have been others, and where others were.
+    // Where reads that were told are going to load from, where such loads were that may as well have been others, and
+    // where others were.
     let (mut told, mut excused, mut untold): (Vec<Place>, Vec<Place>, Vec<Place>) = Default::default();
     for (at, i) in instructions(start, size) {
         if is_call(&i) {

@@ -2,9 +2,9 @@
 //!
 //! Such a program never asks for a library that we could stand for, so its own copies of the callbacks and interceptors
 //! are overwritten with jumps to ours, before any of them runs. The first stage is the resolver of an indirect function
-//! of ours, which the dynamic linker calls while it relocates this library: before the program's `.preinit_array`, where
-//! clang starts its runtime. It may use nothing that needs a relocation to another library. The second stage runs when
-//! the program starts us, and sends the interceptors for which we have nothing to the C library.
+//! of ours, which the dynamic linker calls while it relocates this library: before the program's `.preinit_array`,
+//! where clang starts its runtime. It may use nothing that needs a relocation to another library. The second stage runs
+//! when the program starts us, and sends the interceptors for which we have nothing to the C library.
 
 use crate::base::c;
 use crate::base::kernel::{self, READ_EXECUTE, READ_WRITE_EXECUTE, number, system};
@@ -78,8 +78,8 @@ static JUMPS: [Relaxed<usize>; 2] = [const { Relaxed::zero() }; 2];
 
 impl Table {
     fn symbols(&self) -> &'static [Symbol] {
-        // SAFETY: a table is made from an ELF file that is mapped, and stays so, by what the file says of itself: where its
-        // symbols begin and how many there are. The dynamic linker trusts it likewise.
+        // SAFETY: a table is made from an ELF file that is mapped, and stays so, by what the file says of itself: where
+        // its symbols begin and how many there are. The dynamic linker trusts it likewise.
         unsafe { core::slice::from_raw_parts(self.symbols, self.count) }
     }
 

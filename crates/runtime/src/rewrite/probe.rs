@@ -1,14 +1,15 @@
 //! Atomic operations of code that is not instrumented: Rust's standard library, which comes compiled.
 //!
-//! What is generic or inlined in the standard library is compiled into the program, and instrumented. The rest, such as the
-//! slow paths of locks, `Condvar`, `Once`, `Barrier`, `park` and the count of threads in a scope, is not, and synchronises
-//! all the same, on words that instrumented code uses too. So when the program starts, the functions that call no callback
-//! are searched for atomic instructions, and each of these is replaced by a trap. The handler of the trap
-//! records the operation, lets another thread run if it is time, and has a copy of the instruction executed elsewhere.
+//! What is generic or inlined in the standard library is compiled into the program, and instrumented. The rest, such as
+//! the slow paths of locks, `Condvar`, `Once`, `Barrier`, `park` and the count of threads in a scope, is not, and
+//! synchronises all the same, on words that instrumented code uses too. So when the program starts, the functions that
+//! call no callback are searched for atomic instructions, and each of these is replaced by a trap. The handler of the
+//! trap records the operation, lets another thread run if it is time, and has a copy of the instruction executed
+//! elsewhere.
 //!
 //! An atomic read or write need not be an atomic instruction. So the plain writes of functions that have an atomic
-//! instruction are replaced too, and all plain accesses of the functions of `Once` and of channels, the only ones that acquire
-//! by a plain read. They count if they touch a word that was ever used by an atomic operation (`words`).
+//! instruction are replaced too, and all plain accesses of the functions of `Once` and of channels, the only ones that
+//! acquire by a plain read. They count if they touch a word that was ever used by an atomic operation (`words`).
 //!
 //! What such a function copies or fills is no event: whether it is ordered is known to the library alone.
 
@@ -19,7 +20,8 @@ use crate::base::program::Address;
 use crate::base::record::{flush, page, put3, put4};
 use crate::base::relaxed::Relaxed;
 use crate::base::thread;
-use crate::interpose::signals::{self, Context};
+use crate::interpose::context::Context;
+use crate::interpose::signals;
 use crate::rewrite::decode::{Instruction, Memory, decode};
 use crate::rewrite::patch::{Symbol, Table, near};
 use crate::rewrite::words;
@@ -244,8 +246,8 @@ pub fn install(program: &Table) {
     kernel::protect_code(from, to - from, READ_WRITE_EXECUTE);
     for probe in probes {
         const TRAP: u8 = 0xcc;
-        // SAFETY: the first byte of an instruction, in pages that can be written now. Whoever comes there gets to the handler,
-        // which has the instruction executed elsewhere. No thread is there: the program has not begun.
+        // SAFETY: the first byte of an instruction, in pages that can be written now. Whoever comes there gets to the
+        // handler, which has the instruction executed elsewhere. No thread is there: the program has not begun.
         unsafe { (probe.at as *mut u8).write_volatile(TRAP) };
     }
     kernel::protect_code(from, to - from, READ_EXECUTE);

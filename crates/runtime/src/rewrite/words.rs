@@ -1,10 +1,11 @@
-//! Which words of memory were ever used by an atomic operation. Asked only of programs in which `probe` has found something.
+//! Which words of memory were ever used by an atomic operation. Asked only of programs in which `probe` has found
+//! something.
 
 use crate::base::relaxed::Relaxed;
 use core::sync::atomic::{AtomicPtr, Ordering::*};
 
-/// The table; null while nobody asks. Tables that were too small are never freed, so whoever looks at one may go on: all of
-/// them together are as large as the last one.
+/// The table; null while nobody asks. Tables that were too small are never freed, so whoever looks at one may go on:
+/// all of them together are as large as the last one.
 static WORDS: AtomicPtr<Words> = AtomicPtr::new(core::ptr::null_mut());
 
 /// How many addresses the table has.

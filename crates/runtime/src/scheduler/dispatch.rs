@@ -52,8 +52,8 @@ pub fn end_turn_early() {
     }
 }
 
-/// At the end of a schedule, or where it can no longer be followed, everything may have to stop: the tool looks at it and
-/// ends the program.
+/// At the end of a schedule, or where it can no longer be followed, everything may have to stop: the tool looks at it
+/// and ends the program.
 fn stopped_for_good() -> bool {
     wanted().stop_at_end && header().outcome.load(Relaxed) != 0
 }
@@ -256,8 +256,8 @@ impl Scheduler {
         (woken, starving)
     }
 
-    /// Everybody waits and nobody runs: perhaps a lock was given back in a way that we did not see. Whoever waits for one
-    /// looks again.
+    /// Everybody waits and nobody runs: perhaps a lock was given back in a way that we did not see. Whoever waits for
+    /// one looks again.
     pub fn retry_locks(&mut self) {
         if !following() && HOLDER.0.load(Relaxed) == NOBODY {
             let blocked = core::mem::take(&mut self.blocked);

@@ -1,9 +1,9 @@
 //! Threads that run freely: at the same time, as without us.
 //!
-//! What synchronises, allocates or blocks still takes the token, for as long as it lasts, so its order is exact. Accesses and
-//! copies do not: each thread puts them into memory of its own, with the time. One that was announced at a time has
-//! happened before the time of the thread's next record. Where the times of two do not overlap, their order is known, and so
-//! are their values; where they do, the tool knows that it does not know.
+//! What synchronises, allocates or blocks still takes the token, for as long as it lasts, so its order is exact.
+//! Accesses and copies do not: each thread puts them into memory of its own, with the time. One that was announced at a
+//! time has happened before the time of the thread's next record. Where the times of two do not overlap, their order is
+//! known, and so are their values; where they do, the tool knows that it does not know.
 //!
 //! That needs a clock that all processors share, and fences, or the processor would do an access before the time is
 //! taken or keep a write to itself afterwards.
@@ -138,7 +138,8 @@ fn is_seen(thread: &Thread) -> bool {
     is_on() && thread.is_outside() && thread.ignoring.get() == 0
 }
 
-/// At the entry of a callback of a thread that runs by itself: the thread, and where its record goes, if its event counts.
+/// At the entry of a callback of a thread that runs by itself: the thread, and where its record goes, if its event
+/// counts.
 #[inline(always)]
 fn counts() -> Option<(&'static Thread, Slot)> {
     let thread = thread::current().filter(|thread| is_seen(thread))?;
@@ -168,7 +169,8 @@ pub fn access<const LOG: u8, const WRITES: bool>(address: usize, pc: usize) {
     at.set(1, address as u64);
     at.plus(words - 1).publish(time);
     own.next.set(Some(at.plus(words)));
-    // The value is looked at when the thread's next record is there. Should there be no such memory, the record is whole.
+    // The value is looked at when the thread's next record is there. Should there be no such memory, the record is
+    // whole.
     if WRITES {
         own.slot.set(Some(at.plus(2)));
         own.address.set(address);
@@ -310,8 +312,8 @@ const PATIENCE: u32 = 32;
 static CHUNKS: Mutex<Chunks> = Mutex::new(Chunks { taken: [false; OWN_CHUNKS], likely_free: 0, since: 0 });
 
 struct Chunks {
-    /// Chunks that were ever taken. The shared table says which of them were given back; of others it says nothing, whatever
-    /// is written there.
+    /// Chunks that were ever taken. The shared table says which of them were given back; of others it says nothing,
+    /// whatever is written there.
     taken: [bool; OWN_CHUNKS],
     /// The chunk that is most likely free: they are given back about in the order in which they were taken.
     likely_free: usize,
@@ -373,51 +375,4 @@ pub fn leaving<R>(work: impl FnOnce() -> R) -> R {
     let result = work();
     leave();
     result
-}
-
-/// Calls what r10 points to, with all its arguments, and notes the ranges that it has touched. The runtime's own copies go this
-/// way as well, in the middle of whatever it does.
-#[unsafe(naked)]
-pub unsafe extern "C" fn through_ranges() {
-    core::arch::naked_asm!(
-        ".cfi_startproc",
-        "sub rsp, 40",
-        ".cfi_adjust_cfa_offset 40",
-        "call r10",
-        "mov qword ptr [rsp], rax",
-        "movups xmmword ptr [rsp + 16], xmm0",
-        "call {end}",
-        "movups xmm0, xmmword ptr [rsp + 16]",
-        "mov rax, qword ptr [rsp]",
-        "add rsp, 40",
-        ".cfi_adjust_cfa_offset -40",
-        "ret",
-        ".cfi_endproc",
-        end = sym end_ranges,
-    )
-}
-
-/// Calls what r10 points to, with all its arguments, and lets go of the token after it.
-#[unsafe(naked)]
-pub unsafe extern "C" fn through() {
-    core::arch::naked_asm!(
-        ".cfi_startproc",
-        "sub rsp, 8",
-        ".cfi_adjust_cfa_offset 8",
-        "call r10",
-        "push rax",
-        ".cfi_adjust_cfa_offset 8",
-        "push rdx",
-        ".cfi_adjust_cfa_offset 8",
-        "call {leave}",
-        "pop rdx",
-        ".cfi_adjust_cfa_offset -8",
-        "pop rax",
-        ".cfi_adjust_cfa_offset -8",
-        "add rsp, 8",
-        ".cfi_adjust_cfa_offset -8",
-        "ret",
-        ".cfi_endproc",
-        leave = sym leave,
-    )
 }

@@ -16,7 +16,8 @@ use core::sync::atomic::{AtomicU32, Ordering::*};
 static LEAVING: AtomicU32 = AtomicU32::new(0);
 
 /// A thread gives its part of the heap back after its last turn. Whoever comes next waits until that is done, as the
-/// blocks that it gets depend on it; but not for ever, should another destructor of thread-specific data wait in its turn.
+/// blocks that it gets depend on it; but not for ever, should another destructor of thread-specific data wait in its
+/// turn.
 pub fn await_leaving() {
     if is_free() {
         return;

@@ -2,9 +2,9 @@
 //!
 //! Normally one thread at a time holds the [`token`], runs for a number of scheduling points and gives the token to the
 //! next, which [`dispatch`] picks. A thread that has to wait for another one [`block`]s. Where threads are
-//! [`free_running`], they hold the token only while they synchronise. The [`watchdog`] takes the token from a thread that
-//! neither records nor lets go, and [`spin`] recognises threads that wait in a loop. [`lifetime`] is about the first and
-//! the last turn of a thread, [`recording`] about the first and the last of all.
+//! [`free_running`], they hold the token only while they synchronise. The [`watchdog`] takes the token from a thread
+//! that neither records nor lets go, and [`spin`] recognises threads that wait in a loop. [`lifetime`] is about the
+//! first and the last turn of a thread, [`recording`] about the first and the last of all.
 
 mod block;
 mod dispatch;

@@ -22,8 +22,8 @@ const PLACES: usize = 4;
 /// What a thread has found unchanged lately. All zero at first.
 pub struct Spins([Seen; PLACES]);
 
-/// How often the same is found before that counts as waiting. Letting another thread run takes as long as recording some
-/// hundred steps: a thread that waits for a moment only should not pay for that.
+/// How often the same is found before that counts as waiting. Letting another thread run takes as long as recording
+/// some hundred steps: a thread that waits for a moment only should not pay for that.
 const PATIENCE: u32 = 512;
 
 /// Most steps of one round of a loop that does nothing but wait.

@@ -144,8 +144,8 @@ pub fn not_holder() -> Option<&'static Thread> {
     (is_on() && thread.ignoring.get() == 0).then_some(thread)
 }
 
-/// An operation of a thread that does not hold the token, or whose accesses are ignored: what synchronises counts anyway.
-/// The thread, if it holds the token now.
+/// An operation of a thread that does not hold the token, or whose accesses are ignored: what synchronises counts
+/// anyway. The thread, if it holds the token now.
 #[cold]
 #[inline(never)]
 fn come_in() -> Option<&'static Thread> {
@@ -160,8 +160,8 @@ pub fn holder() -> Option<&'static Thread> {
     thread::current().filter(|thread| HOLDER.0.load(Relaxed) == thread.address())
 }
 
-/// Entry of an operation that is no plain access: a step of its own. The thread that runs this, which holds the token from
-/// here on; nothing if its event does not count.
+/// Entry of an operation that is no plain access: a step of its own. The thread that runs this, which holds the token
+/// from here on; nothing if its event does not count.
 pub fn enter(next: Next) -> Option<&'static Thread> {
     let thread = holder().or_else(come_in)?;
     if !thread.is_outside() {

@@ -1,15 +1,15 @@
 //! The watchdog: a thread that holds the token and records nothing must not stop the others.
 //!
-//! It may sleep in a call that we do not know; then the token is taken away from it, in three steps: hide the token, look
-//! again, keep it or give it back. Or it runs without an event, maybe waiting in a loop that is not instrumented; then a
-//! signal asks it to let go.
+//! It may sleep in a call that we do not know; then the token is taken away from it, in three steps: hide the token,
+//! look again, keep it or give it back. Or it runs without an event, maybe waiting in a loop that is not instrumented;
+//! then a signal asks it to let go.
 
 use crate::base::c::{self, Pointer};
 use crate::base::kernel;
 use crate::base::record::{flush, page};
 use crate::base::shared::wanted;
 use crate::base::thread::{self, State, Thread};
-use crate::interpose::signals::interrupted_at;
+use crate::interpose::context::interrupted_at;
 use crate::scheduler::{
     FREELY, HOLDER, IGNORING, NOBODY, SCHEDULER, TAKEN, bury, end_with_last, is_holder, is_on, others_wait, release,
     retry_locks,
@@ -78,8 +78,8 @@ fn look(kernel: u32) -> Option<(u8, u64)> {
     Some((state, slept))
 }
 
-/// Whether a thread sleeps in a system call that is not one of ours. One that sleeps because memory is not there yet may
-/// be in the middle of a record.
+/// Whether a thread sleeps in a system call that is not one of ours. One that sleeps because memory is not there yet
+/// may be in the middle of a record.
 fn is_in_foreign_call(kernel: u32) -> bool {
     let mut text = [0u8; 256];
     let Some(length) = read_file(kernel, b"/syscall", &mut text) else { return false };

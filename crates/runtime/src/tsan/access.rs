@@ -19,7 +19,11 @@ macro_rules! plain_stubs {
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         pub unsafe extern "C" fn $name() {
-            core::arch::naked_asm!(concat!("mov ", $register, ", qword ptr [rsp]"), "jmp {target}", target = sym $target)
+            core::arch::naked_asm!(
+                concat!("mov ", $register, ", qword ptr [rsp]"),
+                "jmp {target}",
+                target = sym $target,
+            )
         }
     )*};
 }
@@ -51,8 +55,8 @@ fn spend() -> bool {
     left >= 0
 }
 
-/// Compiled code may store what happens to be in a register, where it does not matter what it stores: parts of a value that mean
-/// nothing. What we have left there is different in a replay.
+/// Compiled code may store what happens to be in a register, where it does not matter what it stores: parts of a value
+/// that mean nothing. What we have left there is different in a replay.
 #[inline(always)]
 fn leave_nothing() {
     // SAFETY: the instructions clear registers that the compiler is told about, and touch no memory.
@@ -149,8 +153,8 @@ extern "C" fn read_write<const LOG: u8>(address: usize, pc: usize) {
     access::<LOG, true>(address, pc);
 }
 
-/// A range for which there are other callbacks, which are quicker; false if there is none. GCC does not use them where it
-/// does not know that an access is aligned.
+/// A range for which there are other callbacks, which are quicker; false if there is none. GCC does not use them where
+/// it does not know that an access is aligned.
 #[inline(always)]
 fn access_inside_a_word<const WRITES: bool>(address: usize, length: usize, pc: usize) -> bool {
     if free_running::is_free() || length > 8 - address % 8 {

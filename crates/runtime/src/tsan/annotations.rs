@@ -48,7 +48,8 @@ extern "C" fn releases(at: Pointer, pc: usize) {
     record(op::SYNC_RELEASE, pc, at, 0);
 }
 
-// Locks of the program's own, by `__tsan_mutex_*`. Nothing is known about waiting for them, which the watchdog copes with.
+// Locks of the program's own, by `__tsan_mutex_*`. Nothing is known about waiting for them, which the watchdog copes
+// with.
 
 const READ_LOCK: u32 = 1 << 3;
 const TRY_LOCK: u32 = 1 << 4;
@@ -93,8 +94,8 @@ extern "C" fn heed(_file: Text, _line: c_int) {
 
 extern "C" fn nothing() {}
 
-// A barrier for tests, which orders nothing: as many threads as the low bits say wait for each other. It is a word of four
-// bytes with some versions of the header, and of eight with others.
+// A barrier for tests, which orders nothing: as many threads as the low bits say wait for each other. It is a word of
+// four bytes with some versions of the header, and of eight with others.
 
 const PARTIES: u32 = 10;
 
@@ -135,13 +136,15 @@ stubs! {
     AnnotateRWLockCreate "rcx" lock_made; AnnotateRWLockCreateStatic "rcx" lock_made;
     AnnotateRWLockDestroy "rcx" lock_made;
     AnnotateRWLockAcquired "r8" lock_taken; AnnotateRWLockReleased "r8" lock_given_back;
-    AnnotateIgnoreReadsBegin "r11" ignore; AnnotateIgnoreWritesBegin "r11" ignore; AnnotateIgnoreSyncBegin "r11" nothing;
+    AnnotateIgnoreReadsBegin "r11" ignore; AnnotateIgnoreWritesBegin "r11" ignore;
+    AnnotateIgnoreSyncBegin "r11" nothing;
     AnnotateIgnoreReadsEnd "r11" heed; AnnotateIgnoreWritesEnd "r11" heed; AnnotateIgnoreSyncEnd "r11" nothing;
     __tsan_read_range_pc "r11" range_read; __tsan_write_range_pc "r11" range_write;
     __tsan_testonly_barrier_init "r11" barrier_init; __tsan_testonly_barrier_wait "r11" barrier_wait;
     AnnotateBenignRace "r11" nothing; AnnotateBenignRaceSized "r11" nothing; WTFAnnotateBenignRaceSized "r11" nothing;
     AnnotateCondVarSignal "r11" nothing; AnnotateCondVarSignalAll "r11" nothing; AnnotateCondVarWait "r11" nothing;
-    AnnotateEnableRaceDetection "r11" nothing; AnnotateExpectRace "r11" nothing; AnnotateFlushExpectedRaces "r11" nothing;
+    AnnotateEnableRaceDetection "r11" nothing; AnnotateExpectRace "r11" nothing;
+    AnnotateFlushExpectedRaces "r11" nothing;
     AnnotateFlushState "r11" nothing; AnnotateMemoryIsInitialized "r11" nothing;
     AnnotateMemoryIsUninitialized "r11" nothing; AnnotateMutexIsNotPHB "r11" nothing;
     AnnotateMutexIsUsedAsCondVar "r11" nothing; AnnotateNewMemory "r11" nothing; AnnotateNoOp "r11" nothing;

@@ -68,8 +68,8 @@ impl Unacquired {
     }
 }
 
-/// A chunk is about to be handed over: whatever a later fence may mean must acquire now. That may hide a race, where the
-/// other way would invent one.
+/// A chunk is about to be handed over: whatever a later fence may mean must acquire now. That may hide a race, where
+/// the other way would invent one.
 pub fn before_handing_over() {
     thread::all().iter().for_each(|thread| thread.unacquired.acquire());
 }
@@ -169,7 +169,9 @@ macro_rules! atomics {
                 update(at, order, pc, |old| !(old & by))
             }
 
-            fn compare(at: &Atomic, expected: Value, new: Value, orders: (i32, i32), pc: usize) -> Result<Value, Value> {
+            fn compare(
+                at: &Atomic, expected: Value, new: Value, orders: (i32, i32), pc: usize,
+            ) -> Result<Value, Value> {
                 let thread = enter(next(op::RMW, at, pc));
                 let result = at.compare_exchange(expected, new, SeqCst, SeqCst);
                 if let Some(thread) = thread {

@@ -1,5 +1,5 @@
-//! The compiler's callbacks for atomics of sixteen bytes. Their records have no values, so in a prediction each read must see
-//! the write that it saw.
+//! The compiler's callbacks for atomics of sixteen bytes. Their records have no values, so in a prediction each read
+//! must see the write that it saw.
 
 use crate::base::program::Address;
 use crate::base::record::{put3, put4};
@@ -19,8 +19,8 @@ fn next(code: u8, at: *mut u128, pc: usize) -> Next {
 fn compare_and_swap(at: *mut u128, expected: u128, new: u128) -> u128 {
     let (low, high): (u64, u64);
     // The compiler keeps rbx for itself.
-    // SAFETY: the program asks for this operation at this address, and answers for the memory, as with the instruction that
-    // it would have had without us. `rbx` is put back.
+    // SAFETY: the program asks for this operation at this address, and answers for the memory, as with the instruction
+    // that it would have had without us. `rbx` is put back.
     unsafe {
         asm!("xchg rbx, rsi", "lock cmpxchg16b [rdi]", "mov rbx, rsi", in("rdi") at,
              inout("rsi") new as u64 => _, in("rcx") (new >> 64) as u64,

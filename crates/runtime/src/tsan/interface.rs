@@ -1,6 +1,6 @@
-//! What the headers of the sanitizers declare beside the callbacks: questions about the runtime and the heap, and calls by
-//! which a program tells ThreadSanitizer how to report. Programs refer to them, and some are linked so that they do not
-//! start if one is missing. Reports are made by the tool, so these answer that there is none.
+//! What the headers of the sanitizers declare beside the callbacks: questions about the runtime and the heap, and calls
+//! by which a program tells ThreadSanitizer how to report. Programs refer to them, and some are linked so that they do
+//! not start if one is missing. Reports are made by the tool, so these answer that there is none.
 
 use crate::base::c::{self, Pointer};
 use crate::base::program::Address;
@@ -159,7 +159,8 @@ extern "C" fn nothing() -> usize {
 }
 
 stubs! {
-    __tsan_locate_address "r11" no_place; __sanitizer_symbolize_pc "r11" no_name; __sanitizer_symbolize_global "r11" no_name;
+    __tsan_locate_address "r11" no_place; __sanitizer_symbolize_pc "r11" no_name;
+    __sanitizer_symbolize_global "r11" no_name;
     __sanitizer_set_report_path "r11" nothing; __sanitizer_set_report_fd "r11" nothing;
     __sanitizer_sandbox_on_notify "r11" nothing; __sanitizer_report_error_summary "r11" nothing;
     __sanitizer_print_stack_trace "r11" nothing; __sanitizer_set_death_callback "r11" nothing;

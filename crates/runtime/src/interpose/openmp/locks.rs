@@ -21,8 +21,8 @@ struct Held {
     count: usize,
 }
 
-/// Locks that are held. Whoever waits does so here, without spinning, and the library finds every lock free. The lock of the
-/// list is held for a look or a change.
+/// Locks that are held. Whoever waits does so here, without spinning, and the library finds every lock free. The lock
+/// of the list is held for a look or a change.
 static HELD: Mutex<Vec<Held>> = Mutex::new(Vec::new());
 
 /// Takes a lock. False if it is `tried` and another thread has it.

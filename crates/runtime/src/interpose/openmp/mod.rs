@@ -1,13 +1,14 @@
 //! OpenMP as gcc compiles it: calls of GNU's runtime library, which synchronises where no instrumentation is.
 //!
 //! What a parallel region does comes after what its caller did, and before what that does next ([`regions`]). Barriers,
-//! critical sections and [`locks`] are events of their own. A task comes after its creation, and before whoever waits for
-//! tasks, whichever these are; one with dependences comes after all tasks that have ended before it starts ([`tasks`]).
+//! critical sections and [`locks`] are events of their own. A task comes after its creation, and before whoever waits
+//! for tasks, whichever these are; one with dependences comes after all tasks that have ended before it starts
+//! ([`tasks`]).
 //!
-//! A thread lets go of the token when it goes to where the library mostly makes it wait, and takes it again when it comes
-//! back to the program's code, also if that is another part of it: the library has threads that wait do tasks. Where it
-//! waits elsewhere (a task that is not put off and has dependences, the next of ordered iterations), the watchdog takes the
-//! token.
+//! A thread lets go of the token when it goes to where the library mostly makes it wait, and takes it again when it
+//! comes back to the program's code, also if that is another part of it: the library has threads that wait do tasks.
+//! Where it waits elsewhere (a task that is not put off and has dependences, the next of ordered iterations), the
+//! watchdog takes the token.
 
 mod locks;
 mod regions;

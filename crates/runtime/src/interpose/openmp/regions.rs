@@ -34,8 +34,8 @@ static OUTSIDE: Region = Region::new(nothing);
 /// The region that the thread is in.
 pub(super) fn region() -> &'static Region {
     let region = thread::current().map_or(core::ptr::null_mut(), |thread| thread.region.get());
-    // SAFETY: `run` and `run_task` have put the region there while the thread is in it. Its caller waits for its end, and
-    // leaves its frame only then.
+    // SAFETY: `run` and `run_task` have put the region there while the thread is in it. Its caller waits for its end,
+    // and leaves its frame only then.
     unsafe { region.as_ref() }.unwrap_or(&OUTSIDE)
 }
 
@@ -66,11 +66,11 @@ fn in_region<R>(function: Function, data: Pointer, call: impl FnOnce(Function, P
 
 #[unsafe(no_mangle)]
 pub extern "C" fn GOMP_parallel(function: Function, data: Pointer, threads: c_uint, flags: c_uint) {
-    in_region(
-        function,
-        data,
-        |function, data| pass_on!(GOMP_parallel(function: Function, data: Pointer, threads: c_uint, flags: c_uint) -> ()),
-    )
+    in_region(function, data, |function, data| {
+        pass_on!(GOMP_parallel(
+            function: Function, data: Pointer, threads: c_uint, flags: c_uint,
+        ) -> ())
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -80,11 +80,11 @@ pub extern "C" fn GOMP_parallel_reductions(
     threads: c_uint,
     flags: c_uint,
 ) -> c_uint {
-    in_region(
-        function,
-        data,
-        |function, data| pass_on!(GOMP_parallel_reductions(function: Function, data: Pointer, threads: c_uint, flags: c_uint) -> c_uint),
-    )
+    in_region(function, data, |function, data| {
+        pass_on!(GOMP_parallel_reductions(
+            function: Function, data: Pointer, threads: c_uint, flags: c_uint,
+        ) -> c_uint)
+    })
 }
 
 #[unsafe(no_mangle)]
