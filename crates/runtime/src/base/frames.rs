@@ -6,7 +6,7 @@ use crate::base::relaxed::Relaxed;
 use crate::base::thread::Thread;
 use crate::wire::{head, op};
 
-/// Frames of the shadow stack that are told apart; deeper ones are not recorded.
+/// Frames that the shadow stack has room for; deeper ones are not recorded.
 const DEEPEST: usize = 4096;
 
 /// Stack pointers of frames.
@@ -34,12 +34,12 @@ fn frames(thread: &Thread) -> &[Relaxed<usize>; DEEPEST] {
     unsafe { &(*thread.frames.get()).0 }
 }
 
-/// The thread enters a function: the records of that go to `put`.
+/// The thread enters a function. `put` gets the records of that.
 #[inline(always)]
 pub fn enter_frame(thread: &Thread, pc: usize, stack: usize, put: impl Fn(u64)) {
     let frames = frames(thread);
     let mut depth = thread.depth.get();
-    // Frames that lie below this one were left without a word, by longjmp.
+    // Frames below this one were left by longjmp, without a callback.
     while depth > 0 && frames[depth.min(DEEPEST) - 1].get() <= stack {
         depth = depth.min(DEEPEST) - 1;
         thread.depth.set(depth);
@@ -52,7 +52,7 @@ pub fn enter_frame(thread: &Thread, pc: usize, stack: usize, put: impl Fn(u64)) 
     thread.depth.set(depth + 1);
 }
 
-/// It returns from one.
+/// The thread returns from a function.
 #[inline(always)]
 pub fn leave_frame(thread: &Thread, put: impl Fn(u64)) {
     let depth = thread.depth.get();
@@ -64,7 +64,7 @@ pub fn leave_frame(thread: &Thread, put: impl Fn(u64)) {
     }
 }
 
-/// It goes on in a function that it has called others from, without returning from them: there the stack pointer is
+/// The thread continues in a function without returning from those that it has called: there the stack pointer is
 /// `stack` between two calls.
 pub fn leave_frames(thread: &Thread, stack: usize, put: impl Fn(u64)) {
     // A call puts the place to return to onto the stack; so did the one by which the function told us of its frame.

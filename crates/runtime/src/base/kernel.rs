@@ -37,7 +37,7 @@ pub mod number {
     pub const CLONE3: i64 = 435;
 }
 
-/// A system call without errno: minus the error, or the result.
+/// A system call without errno. Returns the result, or the negated error.
 ///
 /// # Safety
 /// What the call reads and writes by its arguments must be there for it to read and write, and nobody may depend on
@@ -74,7 +74,7 @@ pub fn close(descriptor: i64) {
     plain(number::CLOSE, [descriptor as usize, 0, 0, 0, 0, 0]);
 }
 
-/// Reads until the buffer is full or the file ends; how much it was.
+/// Reads until the buffer is full or the file ends. Returns how many bytes it read.
 pub fn read(descriptor: i64, buffer: &mut [u8]) -> usize {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -130,7 +130,7 @@ pub fn is_gone(kernel: u32) -> bool {
     plain(number::TGKILL, [pid() as usize, kernel as usize, 0, 0, 0, 0]) == -ESRCH
 }
 
-/// Whether a process is there.
+/// Whether a process exists.
 pub fn is_alive(process: u32) -> bool {
     plain(number::KILL, [process as usize, 0, 0, 0, 0, 0]) != -ESRCH
 }
@@ -169,7 +169,7 @@ pub fn memory_barrier(command: usize) {
 pub const SIG_BLOCK: usize = 0;
 pub const SIG_SETMASK: usize = 2;
 
-/// Changes the signals that are blocked in this thread; which were so before.
+/// Changes the signals that are blocked in this thread. Returns those that were blocked before.
 pub fn change_mask(how: usize, set: u64) -> u64 {
     let mut before = 0u64;
     let (new, old) = (&set as *const u64 as usize, &mut before as *mut u64 as usize);

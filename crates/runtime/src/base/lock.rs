@@ -13,7 +13,8 @@ use core::ops::{Deref, DerefMut};
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{self, Relaxed};
 
-/// Waits until the word changes from `value`, at most so many nanoseconds. 0, or minus an error.
+/// Waits until the word changes from `value`, at most for the given number of nanoseconds. Returns 0 or a negative
+/// error.
 pub fn futex_wait(word: &AtomicU32, value: u32, nanoseconds: Option<u64>, shared: bool) -> i64 {
     let time = nanoseconds.map(c::Timespec::from_nanoseconds);
     let time = time.as_ref().map_or(0, |t| t as *const _ as usize);
@@ -87,7 +88,7 @@ impl Word for Shared<'_> {
 /// How often a thread looks at a lock that is held before it sleeps.
 const PATIENCE: u32 = 100;
 
-/// A value behind a lock. It does not know who holds it: a thread that takes it twice waits for ever.
+/// A value behind a lock. It does not know who holds it: a thread that takes it twice deadlocks.
 pub struct Mutex<T> {
     lock: Lock<AtomicU32>,
     value: UnsafeCell<T>,
@@ -107,12 +108,12 @@ impl<T> Mutex<T> {
         Guard(self)
     }
 
-    /// Whether somebody holds the lock right now; a moment later that may be different.
+    /// Whether some thread holds the lock at this moment.
     pub fn is_held(&self) -> bool {
         self.lock.is_held()
     }
 
-    /// Gives back a lock whose guard was [kept](Guard::keep).
+    /// Releases a lock whose guard was [kept](Guard::keep).
     ///
     /// # Safety
     /// This thread, or the one of which this process is the forked child, has kept the guard and not given it back yet.

@@ -1,4 +1,4 @@
-//! What the runtime tells the user itself.
+//! Messages that the runtime itself prints.
 
 use crate::base::kernel;
 

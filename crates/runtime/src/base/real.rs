@@ -64,8 +64,8 @@ impl Real {
     }
 }
 
-/// Looks all of them up while nothing runs yet: later on it could mean to wait for a lock of the dynamic linker in the
-/// middle of an operation. What is not there may come with a library, or is never called.
+/// Looks all of them up while nothing runs yet: later, that could mean waiting for a lock of the dynamic linker in the
+/// middle of an operation. A function that is missing now may come with a library, or is never called.
 pub fn look_up_all() {
     let [first, end]: [*const Real; 2] = [(&raw const FIRST).cast(), (&raw const END).cast()];
     // SAFETY: the linker puts the section's statics, all of them a `Real`, one after the other between the two symbols.
@@ -73,7 +73,7 @@ pub fn look_up_all() {
     for real in all {
         real.found.store(real.find_by(RTLD_NEXT), Relaxed);
     }
-    // The program is not to find our failures.
+    // The program must not find our failures.
     dlerror();
 }
 

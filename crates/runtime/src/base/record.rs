@@ -121,13 +121,13 @@ fn exchange_chunk() {
     ring::hand_over(FILLED.get(), &Shared(&header.filled));
     let is_over = || !kernel::is_alive(wanted().tool);
     if !ring::await_empty(FILLED.get(), wanted().chunks, &Shared(&header.emptied), PAUSE, is_over) {
-        // Whatever is still written goes over the last chunk.
+        // Later records overwrite the last chunk.
         give_up("the process that writes the trace is gone; the program runs on unrecorded");
     }
     start_chunk();
 }
 
-/// Where the next record goes; sees to it that there is room.
+/// Makes room for a record, and returns where it goes.
 #[inline(always)]
 pub fn room() -> Slot {
     loop {
@@ -138,7 +138,7 @@ pub fn room() -> Slot {
     }
 }
 
-/// A record of one word that counts, and others that are whatever they are.
+/// A record of which only the first word means anything; the others are left as they are.
 #[inline(always)]
 pub fn put1(first: u64) {
     let at = room();
@@ -147,13 +147,13 @@ pub fn put1(first: u64) {
     PAGE.go_on_at(at.plus(SHORTEST));
 }
 
-/// A record of three words; where the last one is.
+/// Writes a record of three words. Returns the place of the last.
 #[inline(always)]
 pub fn put3(first: u64, a: u64, b: u64) -> Slot {
     put3_at(room(), first, a, b)
 }
 
-/// The same where there is room, as [`room`] says.
+/// The same, at a place that [`room`] has returned.
 #[inline(always)]
 pub fn put3_at(at: Slot, first: u64, a: u64, b: u64) -> Slot {
     at.prefetch();
@@ -161,13 +161,13 @@ pub fn put3_at(at: Slot, first: u64, a: u64, b: u64) -> Slot {
     at.plus(2)
 }
 
-/// A record of four words; where the third one is.
+/// Writes a record of four words. Returns the place of the third.
 #[inline(always)]
 pub fn put4(first: u64, a: u64, b: u64, c: u64) -> Slot {
     put4_at(room(), first, a, b, c)
 }
 
-/// The same where there is room, as [`room`] says.
+/// The same, at a place that [`room`] has returned.
 #[inline(always)]
 pub fn put4_at(at: Slot, first: u64, a: u64, b: u64, c: u64) -> Slot {
     PAGE.go_on_at(at.write([first, a, b, c]));
@@ -183,7 +183,7 @@ fn put_with_contents(at: Slot, first: u64, a: u64, b: u64, contents: usize) {
     PAGE.go_on_at(at.plus(3 + contents));
 }
 
-/// A range that is read, or was written just now; with its contents if they are few.
+/// A range that is read, or was just written; with its contents if it is short.
 pub fn put_range(code: u8, pc: usize, address: usize, length: usize) {
     // What a call that synchronises touches, while accesses are ignored.
     if thread::current().is_some_and(|thread| thread.ignoring.get() != 0) {
@@ -198,7 +198,7 @@ pub fn put_range(code: u8, pc: usize, address: usize, length: usize) {
     put_with_contents(at, wire::head(code, detail, pc), address as u64, length as u64, contents);
 }
 
-/// A range that the program is about to write: its contents are taken at the next call into the runtime.
+/// A range that the program is about to write. The next call into the runtime fills in its contents.
 pub fn put_range_before_write(pc: usize, address: usize, length: usize) {
     let at = room();
     let contents = if length <= INLINE { length.div_ceil(8) } else { 0 };
@@ -208,7 +208,7 @@ pub fn put_range_before_write(pc: usize, address: usize, length: usize) {
     }
 }
 
-/// Bytes, in pieces that fit a chunk.
+/// Writes bytes, in pieces that fit into a chunk.
 pub fn put_blob(kind: u64, bytes: &[u8]) {
     const PIECE: usize = CHUNK / 4;
     for piece in bytes.chunks(PIECE) {
@@ -223,7 +223,7 @@ pub fn put_blob(kind: u64, bytes: &[u8]) {
     }
 }
 
-/// Takes the value of the write that was announced last, now that the program has written it.
+/// Fills in the value of the last announced write, now that the program has written it.
 #[inline(always)]
 pub fn flush() {
     if !flush_quickly() {
@@ -231,7 +231,7 @@ pub fn flush() {
     }
 }
 
-/// The same if it is a few bytes that can be taken at once; false if nothing was done.
+/// The same for a value that one load can read. Returns false, having done nothing, for any other.
 #[inline(always)]
 pub fn flush_quickly() -> bool {
     if let Some(slot) = PAGE.slot.get() {
@@ -245,10 +245,10 @@ pub fn flush_quickly() -> bool {
     true
 }
 
-/// The same if the write may not have come about, because the memory cannot be written, or read.
+/// The same where the write may have failed because the memory cannot be written, or read.
 pub fn flush_what_is_there() {
     if let Some(slot) = PAGE.slot.replace(None) {
-        // What it leaves alone is 0, and the next read says otherwise.
+        // If nothing could be read, the record keeps a 0, and the next read corrects it.
         slot.copy_if_there(Address(PAGE.address.get()), PAGE.length.get());
     }
 }

@@ -1,4 +1,4 @@
-//! Words that several threads, or a thread and its signal handlers, may touch.
+//! Words that several threads, or a thread and its signal handlers, may use.
 //!
 //! The token or a lock says whose turn it is, but neither is visible to the compiler, and the watchdog looks at some
 //! words without either. So these words are relaxed atomics: a mistake in whose turn it is gives a wrong record, never
@@ -7,7 +7,7 @@
 use core::ops::{Add, Sub};
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// What fits into an atomic.
+/// A type that fits into an atomic.
 pub trait Word: Copy {
     type Atomic;
     const ZERO: Self::Atomic;
@@ -75,7 +75,7 @@ impl<T: Word> Relaxed<T> {
         T::store(&self.0, value);
     }
 
-    /// Stores a value and returns the one before. Two steps, for words that nobody else changes meanwhile.
+    /// Stores a value and returns the previous one. Not one atomic step: nobody else may change the word meanwhile.
     #[inline(always)]
     pub fn replace(&self, value: T) -> T {
         let before = self.get();

@@ -24,7 +24,7 @@ pub struct Wanted {
 
 static WANTED: OnceLock<Wanted> = OnceLock::new();
 
-/// What the tool wants; nothing before [`attach`].
+/// What the tool wants; defaults before [`attach`].
 #[inline(always)]
 pub fn wanted() -> &'static Wanted {
     static NOTHING: Wanted =
@@ -32,7 +32,7 @@ pub fn wanted() -> &'static Wanted {
     WANTED.get().unwrap_or(&NOTHING)
 }
 
-/// Whether bytes of the shared memory are among these.
+/// Whether a range overlaps the shared memory.
 pub fn is_shared(from: usize, length: usize) -> bool {
     let start = HEADER.load(Relaxed) as usize;
     start != 0 && from < start + wanted().length && start < from.saturating_add(length)
@@ -46,7 +46,7 @@ pub fn header() -> &'static Header {
     unsafe { &*HEADER.load(Relaxed) }
 }
 
-/// Maps the shared memory and claims it. False if there is none, or another process records already.
+/// Maps the shared memory and claims it. Returns false if there is none, or if another process already records.
 pub fn attach(path: &[u8]) -> bool {
     let descriptor = kernel::open(path, 2);
     if descriptor < 0 {
@@ -77,7 +77,7 @@ pub fn attach(path: &[u8]) -> bool {
     WANTED.set(wanted).is_ok()
 }
 
-/// So many bytes into the shared memory.
+/// An address in the shared memory, by its offset in bytes.
 fn at(offset: usize) -> *mut u8 {
     HEADER.load(Relaxed).cast::<u8>().wrapping_add(offset)
 }

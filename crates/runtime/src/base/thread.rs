@@ -126,7 +126,7 @@ pub struct Thread {
     pub own: crate::scheduler::free_running::Own,
     /// What it may be waiting for in a loop.
     pub spins: crate::scheduler::spin::Spins,
-    /// What it is doing, as it was said when that began.
+    /// What it is doing, as announced when it began.
     pub doing: crate::scheduler::Doing,
     /// What an acquiring fence would acquire.
     pub unacquired: crate::tsan::atomic::Unacquired,
@@ -136,7 +136,7 @@ pub struct Thread {
 static TABLE: AtomicPtr<Thread> = AtomicPtr::new(core::ptr::null_mut());
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// The address of the block of the thread that runs this; 0 if it is none of the program's or not yet known.
+/// The address of the current thread's block; 0 if the thread is not one of the program's, or not yet known.
 #[inline(always)]
 pub fn current_address() -> usize {
     let thread: usize;
@@ -148,7 +148,7 @@ pub fn current_address() -> usize {
     thread
 }
 
-/// The thread that runs this, unless it is none of the program's or not yet known.
+/// The current thread, if it is one of the program's and already known.
 #[inline(always)]
 pub fn current() -> Option<&'static Thread> {
     // SAFETY: `set_current` puts nothing there but null and references that live for ever.
@@ -164,7 +164,7 @@ pub fn set_current(thread: Option<&'static Thread>) {
     }
 }
 
-/// Makes room for all threads. Once, before the first.
+/// Reserves memory for all threads. Called once, before the first.
 pub fn prepare() {
     TABLE.store(map(MOST * size_of::<Thread>(), None).cast(), Release);
 }
@@ -220,7 +220,7 @@ impl Thread {
         self as *const Thread as usize
     }
 
-    /// Whether the runtime is not at work in it: then what it does are events.
+    /// Whether the thread is in the program's code, where what it does are events.
     #[inline(always)]
     pub fn is_outside(&self) -> bool {
         self.inside.get() == 0
@@ -246,7 +246,7 @@ impl PartialEq for Thread {
     }
 }
 
-/// Runs with the depth of calls into the runtime raised.
+/// Runs `work` as part of the runtime: what it does are no events.
 #[inline]
 pub fn inside<R>(thread: &Thread, work: impl FnOnce() -> R) -> R {
     thread.inside.add(1);

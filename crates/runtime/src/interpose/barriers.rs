@@ -28,7 +28,7 @@ struct Barrier {
 /// All barriers of this process. The lock is held for a look, never while a thread waits.
 static BARRIERS: Mutex<Vec<Barrier>> = Mutex::new(Vec::new());
 
-/// What those wait for who want to destroy a barrier.
+/// The key for threads that wait to destroy a barrier.
 fn end_of(at: Pointer) -> usize {
     at as usize + 1
 }

@@ -1,7 +1,8 @@
-//! Calls that may block: the token is let go around them. What they write into memory is an event, and what one thread
-//! writes into a pipe or socket happens before what another reads from it.
+//! Calls that may block. The thread releases the token around the call and takes it again afterwards.
 //!
-//! Each call is two steps, before and after, whether it blocks or not.
+//! What the kernel writes into memory is an event, and what one thread writes into a pipe or socket happens before what
+//! another reads from it. Each call takes two steps, one before and one after, whether it blocks or not.
+//! [`calls`](super::calls) lists them.
 
 use crate::base::c::{self, Pointer};
 use crate::base::kernel;
@@ -13,7 +14,7 @@ use crate::scheduler::{Next, acquire, enter, is_on, release, step, yield_now};
 use crate::wire::{head, op};
 use core::ffi::c_int;
 
-/// Lets go of the token around a call.
+/// Releases the token around a call.
 pub fn around<R>(call: impl FnOnce() -> R) -> R {
     around_with(0, None, || (), call, |_| ())
 }
@@ -26,7 +27,7 @@ pub fn by_errno<R>(_: &R) -> bool {
     c::errno() == c::EINTR
 }
 
-/// The same, with events before and after.
+/// The same, with events before and after the call.
 #[inline]
 pub fn around_with<R>(
     pc: usize,

@@ -1,12 +1,12 @@
-//! Cancellation of threads, and how they end themselves.
+//! Cancellation of threads, and `pthread_exit`.
 //!
-//! The C library would unwind a thread out of the middle of our waits and calls. So it never learns of a cancellation:
-//! the request is kept here, a thread that waits at a cancellation point is woken, one in a system call interrupted,
-//! and when everything is in order it ends itself as it would have been ended, by `pthread_exit`, which runs the
-//! handlers and gives the same result to whoever joins it.
+//! The C library would unwind a thread out of the middle of our waits and calls. So it never learns of a cancellation.
+//! The request is kept here; a thread that waits at a cancellation point is woken, and one in a system call is
+//! interrupted. As soon as the runtime is in order, the thread ends itself by `pthread_exit`, which runs the handlers
+//! and gives the same result to whoever joins it.
 //!
-//! In the trace a request is an atomic write, and each cancellation point an atomic read of it: where a thread went on,
-//! it had not been cancelled yet. Programs that cannot cancel anything do without these reads.
+//! In the trace a request is an atomic write, and each cancellation point is an atomic read of it: a thread that went
+//! on had not been cancelled yet. Programs that never cancel a thread do without these reads.
 
 use crate::base::c::{self, Pointer};
 use crate::base::kernel::{self, number, system};

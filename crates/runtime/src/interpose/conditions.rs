@@ -1,7 +1,7 @@
 //! Condition variables.
 //!
-//! They are ours alone: the real one never has a waiter, and only its attributes are looked at. Those that are shared
-//! with other processes are waited for in the C library, without the token.
+//! Threads wait in the scheduler: the real condition variable never has a waiter, and the runtime looks only at its
+//! attributes. If it is shared with other processes, threads wait in the C library, without the token.
 
 use crate::base::c::{self, CLOCK_MONOTONIC, CLOCK_REALTIME, Pointer, Timespec, nanoseconds};
 use crate::base::program::Address;
@@ -123,7 +123,7 @@ extern "C" fn cond_clockwait(
     wait(condition, mutex, deadline, pc).unwrap_or_else(|| clockwait(condition, mutex, clock, at))
 }
 
-/// False if the real one has to be told, too.
+/// Returns false if the real condition variable has to be notified, too.
 fn notify(condition: Pointer, all: bool, pc: usize) -> bool {
     let most = if all { usize::MAX } else { 1 };
     let Some(thread) = enter(Next::on(op::NOTIFY, pc, condition as usize)) else {

@@ -1,9 +1,9 @@
-//! Descriptors: what they hand over, and to whom their numbers belong.
+//! Descriptors: which events their use orders.
 //!
 //! What one thread puts into a pipe, socket or file comes before what another takes out of it: both use the same
-//! *object*. The kernel gives a number to another descriptor only after it was closed, and programs keep things by that
-//! number: what its user did before comes before what the next one does. What is written where nobody in the program
-//! reads it orders nothing.
+//! [object](super::objects). The kernel reuses the number of a descriptor only after it was closed, and programs keep
+//! things by that number: what its last user did comes before what the next one does. What is written where nobody in
+//! the program reads it orders nothing.
 
 use crate::base::c::{self, Pointer};
 use crate::base::program::Address;

@@ -1,4 +1,5 @@
-//! What is called when the program or a library ends: after it was registered, whichever thread does it.
+//! Functions that run when the program or a library ends: they come after their registration, whichever thread runs
+//! them.
 
 use crate::base::c::Pointer;
 use crate::base::record::put3;

@@ -1,6 +1,6 @@
-//! What a program can do to itself so that it cannot be recorded any more: take away the memory that it shares with the
-//! tool, or forbid itself the system calls that the runtime makes. Recording ends in front of it, and the program goes
-//! on as without us.
+//! What a program can do to itself that makes recording impossible: unmap the memory that it shares with the tool, or
+//! forbid itself system calls that the runtime makes. Recording ends just before that, and the program continues as it
+//! would without us.
 
 use crate::base::c;
 use crate::base::kernel::{self, number, system};

@@ -1,7 +1,8 @@
-//! `futex`, as libraries call it that bring their own locks: Rust's standard library, C++'s `std::atomic::wait`.
+//! The system call `futex`, which libraries use that bring their own locks: Rust's standard library, C++'s
+//! `std::atomic::wait`.
 //!
-//! Waiting and waking within the program is done by our own queues, like that on condition variables, so that it is
-//! part of the schedule. What other processes may take part in is left to the kernel.
+//! Threads wait for each other in the scheduler, as with condition variables, so waiting is part of the schedule. The
+//! kernel handles whatever other processes may take part in.
 
 use crate::base::c::{self, CLOCK_MONOTONIC, CLOCK_REALTIME, Timespec, nanoseconds};
 use crate::base::kernel::{self, number};

@@ -1,4 +1,4 @@
-//! The heap: the real allocator, and which block was handed out when.
+//! The heap: the real allocator hands out the blocks, and records say which block, when.
 
 use crate::base::c::{
     self, __libc_calloc, __libc_free, __libc_malloc, __libc_memalign, __libc_realloc, ENOMEM, Pointer,
@@ -16,7 +16,7 @@ use crate::wire::{head, op};
 use crate::{pass_on, stubs};
 use core::ffi::c_int;
 
-/// Whether events of the heap count for this thread right now, as a step.
+/// Takes a step. Returns whether events of the heap count in this thread.
 fn counts(next: Next, pc: usize) -> bool {
     let recorded = is_on() && thread::current().is_some_and(Thread::is_outside);
     recorded && !is_ours(pc) && enter(next).is_some()

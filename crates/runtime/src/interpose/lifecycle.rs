@@ -1,4 +1,4 @@
-//! Beginning and end: from the program's start, by way of forks and loaded libraries.
+//! From the program's start to its end: attaching to the tool, forks, and libraries that are loaded later.
 
 use crate::base::c::{self, Pointer};
 use crate::base::kernel;

@@ -1,5 +1,7 @@
-//! Mutexes and spin locks: our own queues over the real try-operations, so that the lock itself is always the real one
-//! and code that we do not see can use it too. Nobody is kept from a lock for ever because of how turns are dealt out.
+//! Mutexes and spin locks.
+//!
+//! Threads queue in the scheduler and use the real try-operations, so the lock itself is always the real one and
+//! uninstrumented code can use it, too. The scheduler's turns never keep a thread from a lock for ever.
 
 use crate::base::c::{self, CLOCK_REALTIME, EBUSY, EDEADLK, ETIMEDOUT, Pointer, Timespec, nanoseconds};
 use crate::base::program::Address;
@@ -14,8 +16,8 @@ use core::sync::atomic::Ordering::Relaxed;
 
 const EOWNERDEAD: c_int = 130;
 
-/// Tries until it is no longer busy, and lets others run in between. If `cancellable`, it gives up with EINTR when the
-/// thread is to be cancelled.
+/// Tries until the lock is no longer busy, and lets others run in between. If `cancellable`, gives up with EINTR when
+/// the thread is to be cancelled.
 pub fn contend(
     thread: &'static Thread,
     key: usize,
@@ -185,7 +187,7 @@ extern "C" fn mutex_unlock(mutex: Pointer, pc: usize) -> c_int {
     })
 }
 
-/// What is done without an event may still be what others wait for.
+/// Wakes threads even where the operation itself is no event.
 pub fn wake_anyway(key: Pointer, most: usize) {
     if let Some(thread) = thread::current().filter(|thread| is_on() && thread.is_outside()) {
         inside(thread, || wake(key as usize, most, 0));

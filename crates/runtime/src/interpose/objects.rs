@@ -1,4 +1,4 @@
-//! What descriptors lead to: a pipe, socket or file is one *object*, however many descriptors lead there.
+//! What descriptors lead to: a pipe, socket or file is one *object*, however many descriptors lead to it.
 
 use crate::base::kernel::{self, number, system};
 use crate::base::lock::Mutex;

@@ -1,7 +1,7 @@
 //! One-time initialisation: `pthread_once` and the static variables of C++.
 //!
-//! Who initialises releases, before anybody can find it done; who finds it done acquires. An initialisation that an
-//! exception ends is ordered before the next try.
+//! The thread that initialises releases before anybody can find the work done; a thread that finds it done acquires. If
+//! an exception ends an initialisation, the next attempt comes after it.
 
 use crate::base::c::Pointer;
 use crate::base::program::Address;

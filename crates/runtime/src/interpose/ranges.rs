@@ -1,8 +1,8 @@
-//! Functions of the C library that read and write stretches of memory.
+//! Functions of the C library that read and write ranges of memory.
 //!
-//! Copies are done here, byte by byte in one instruction, so that nothing depends on the library's own functions before
-//! they can be found. What searches texts or reads numbers is the library's own, and counts as a read of just what it
-//! has looked at.
+//! Copies are made here, by one instruction, so that nothing depends on the library's own functions before they can be
+//! found. Functions that search strings or parse numbers are the library's own, and count as a read of exactly what
+//! they looked at.
 
 use crate::base::c::Pointer;
 use crate::base::program::Address;
@@ -22,7 +22,7 @@ fn byte(at: usize) -> u8 {
     Address(at).byte()
 }
 
-/// Whether events of such a function count for this thread right now, as a step. Our own copies go the same way.
+/// Takes a step. Returns whether the function's events count in this thread; copies that the runtime makes do not.
 fn counts(pc: usize) -> bool {
     let recorded = is_on() && thread::current().is_some_and(|t| t.is_outside() && t.ignoring.get() == 0);
     let seen = recorded && !is_ours(pc) && !probe::is_unseen(pc);
@@ -45,7 +45,7 @@ fn backwards(to: usize, from: usize, length: usize) {
     }
 }
 
-/// A copy; with its events if it counts. Whatever decides how much is copied is looked at after the step was counted:
+/// Copies, and records that if it counts. Callers decide how much to copy only after the step:
 /// at a step another thread may get its turn.
 fn copy(counts: bool, to: usize, from: usize, length: usize, pc: usize) {
     if length == 0 {

@@ -1,7 +1,7 @@
-//! Descriptors that are ready: whoever learns so comes after whoever made them ready, though nothing may have been
-//! read.
+//! Readiness: a thread that learns by `poll`, `select` or `epoll_wait` that a descriptor is ready comes after the
+//! thread that made it ready, even if it reads nothing.
 //!
-//! All of this is in a call, with the token.
+//! All functions here are called inside a call, with the token.
 
 use crate::base::c::Pointer;
 use crate::base::lock::Mutex;

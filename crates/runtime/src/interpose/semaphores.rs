@@ -1,4 +1,4 @@
-//! Semaphores of POSIX: the real one counts, and who has to wait does so with us.
+//! POSIX semaphores: the real one counts, and threads that have to wait do so in the scheduler.
 
 use crate::base::c::{self, CLOCK_REALTIME, EAGAIN, Pointer, Timespec, nanoseconds};
 use crate::base::record::put3;

@@ -1,5 +1,5 @@
-//! Signals, timers and processes: who sends a signal, sets a timer or starts a process comes before who gets the
-//! signal, reads the timer, or learns that the process has ended.
+//! Signal order: a thread that sends a signal, sets a timer or starts a process comes before the handler that gets the
+//! signal, the thread that reads the timer, and the thread that learns of the process's end.
 
 use crate::base::c::Pointer;
 use crate::interpose::descriptors::{begins, gives, gives_object, noting, takes_object};

@@ -1,4 +1,4 @@
-//! Signal handlers of the program, run where the runtime is not in the middle of something.
+//! Signal handlers of the program. They run where the runtime is not in the middle of something.
 
 use crate::base::c::{self, Pointer};
 use crate::base::kernel;
@@ -271,7 +271,7 @@ pub extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut Action)
         return really_change(signal, new, old);
     }
     if signal == c::SIGNAL {
-        // The watchdog's own. Programs that use it too are told no.
+        // The watchdog's own. Programs cannot use it.
         c::set_errno(c::EINVAL);
         return -1;
     }

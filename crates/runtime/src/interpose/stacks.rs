@@ -1,8 +1,8 @@
 //! Stacks of new threads, at addresses that are never used twice.
 //!
-//! The C library gives the stack of a thread that has ended, and its thread-local variables, to the next one, in an
-//! order that is known to the library alone. What two threads keep at one address, one after the other, would look like
-//! a race.
+//! The C library gives the stack of a thread that has ended, with its thread-local variables, to the next thread, in an
+//! order that only the library knows. What two threads keep at one address, one after the other, would look like a
+//! race.
 
 use crate::base::c::Pointer;
 use crate::base::kernel::{self, number, system};

@@ -1,5 +1,5 @@
-//! Streams of the C library: they have descriptors, which the library opens, fills and closes by itself. They hand over
-//! what their descriptors do, and have locks that programs may take.
+//! Streams of the C library. The library opens, fills and closes their descriptors by itself. A stream orders what its
+//! descriptor orders, and has a lock that programs may take.
 
 use crate::base::c::{self, EBUSY, Pointer};
 use crate::base::record::put3;

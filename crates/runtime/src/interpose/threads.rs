@@ -1,4 +1,4 @@
-//! Threads: created, named, joined, ended.
+//! Threads: creating, naming, joining and ending them.
 
 use crate::base::c::{self, Pointer, nanoseconds};
 use crate::base::kernel;
@@ -40,7 +40,7 @@ const ALL: u64 = !(crate::interpose::signals::NEVER_BLOCKED | 1 << 8 | 1 << 18);
 /// Those that the C library keeps for itself, and does not leave blocked.
 const LIBRARY: u64 = 3 << 31;
 
-/// Sets the signals that are blocked; which were so before.
+/// Sets the signals that are blocked. Returns those that were blocked before.
 fn block_signals(set: u64) -> u64 {
     kernel::change_mask(kernel::SIG_SETMASK, set)
 }
@@ -104,7 +104,7 @@ extern "C" fn begin(start: Pointer) -> Pointer {
     }
 }
 
-/// Makes sure that we learn of the end of the thread that runs this. Of the first thread that is known only if it ends
+/// Makes sure that we learn of the end of the current thread. Of the first thread that is known only if it ends
 /// before the program does.
 pub fn expect_end(thread: &'static Thread) {
     if thread.put_off.get() == 0 && KEY_MADE.load(Acquire) {
@@ -161,7 +161,7 @@ fn last_words(thread: &'static Thread) {
     thread::set_current(None);
 }
 
-/// The thread that runs this is about to leave by a system call of its own, and no destructor will run.
+/// The current thread is about to end by a system call of its own, so no destructor will run.
 pub fn leaves(code: usize) {
     CODE.store(code, Relaxed);
     if let Some(thread) = thread::current().filter(|thread| is_on() && thread.is_outside()) {
@@ -233,7 +233,7 @@ extern "C" fn c11_create(handle: *mut usize, function: usize, argument: Pointer,
     }
 }
 
-/// How waiting for the end of a thread ended.
+/// How a wait for the end of a thread ended.
 enum Awaited {
     /// With its end; nothing if it is none of ours or recording is off.
     Ended(Option<&'static Thread>),

@@ -1,4 +1,5 @@
-//! Functions that are left without returning: by `longjmp`, or by an exception through code that does not say so.
+//! Functions that are left without returning: by `longjmp`, or by an exception through code that has no callback for
+//! it.
 
 use crate::base::c::Pointer;
 use crate::base::program::Address;

@@ -1,8 +1,8 @@
-//! Functions of the C library of which it has several versions.
+//! Functions of which the C library has several versions.
 //!
-//! A program that was linked with ThreadSanitizer's runtime asks for what that exports without saying which version. If
-//! we did not have it, the dynamic linker would give it the oldest one, which may do something else: `realpath` knows
-//! no null pointer, and `pthread_cond_destroy` frees what is no pointer.
+//! A program that was linked with ThreadSanitizer's runtime asks for what that runtime exports without naming a
+//! version. If we did not export it, the dynamic linker would pick the oldest version, which may behave differently:
+//! the old `realpath` does not accept a null pointer, and the old `pthread_cond_destroy` frees what is no pointer.
 
 use crate::real;
 

@@ -18,8 +18,8 @@ pub trait Word {
     fn swap(&self, value: u32, order: Ordering) -> u32;
     /// Stores `new` if it finds `old`; whether it has.
     fn change(&self, old: u32, new: u32, order: Ordering) -> bool;
-    /// Sleeps if it finds `value`, until it is woken, at most so many nanoseconds, or shorter for no reason. Whether
-    /// the time was up.
+    /// Sleeps if it finds `value`, until it is woken, at most for the given number of nanoseconds, or less for no
+    /// reason. Returns whether the time was up.
     fn sleep(&self, value: u32, nanoseconds: Option<u64>) -> bool;
     /// Wakes one thread that sleeps here.
     fn wake(&self);

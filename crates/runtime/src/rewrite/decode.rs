@@ -1,8 +1,9 @@
-//! How long instructions of the processor are, and which registers and memory they name: enough to find the atomic
-//! ones, and those that load, in code that a compiler made.
+//! A decoder of x86-64 instructions: their length, and which registers and memory they name. That is enough to find the
+//! atomic ones, and those that load, in code that a compiler made.
 //!
-//! Prefixes, opcode, one byte that names registers and memory (ModRM), one that names two registers more (SIB), a
-//! displacement, a constant. Which of these an instruction has, its opcode says. In doubt there is no answer.
+//! An instruction is: prefixes, opcode, a byte that names registers and memory (ModRM), one that names two more
+//! registers (SIB), a displacement, and an immediate. The opcode says which of these follow. In doubt the decoder gives
+//! no answer.
 
 /// An instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

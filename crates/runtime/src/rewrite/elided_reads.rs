@@ -1,14 +1,15 @@
-//! Reads that the compiler does not tell.
+//! Elided reads: reads for which the compiler makes no callback.
 //!
-//! LLVM leaves out a read if a write to the same place follows in its basic block, as whatever races with the one races
-//! with the other. But what the thread does next may depend on what it has read. So every write of a program that LLVM
-//! has compiled counts as a read and a write, unless it was linked by `snag`, which has the compiler tell all
-//! (`-tsan-instrument-read-before-write`), or the code before the write shows that it is none.
+//! LLVM elides the callback of a read if a write to the same place follows in its basic block, because whatever races
+//! with the one races with the other. But what the thread does next may depend on the value that it read. So every
+//! write of a program that LLVM has compiled counts as a read and a write, with two exceptions: programs that `snag`
+//! linked, for which the compiler elides nothing (`-tsan-instrument-read-before-write`), and writes before which the
+//! code shows that there was no read.
 //!
-//! The code: the instructions of the function from the last call of one of the program's functions on, in the order in
-//! which they stand. If none of them loads from what may be the place that is written, or a part of it, but for loads
-//! that were told, nothing was left out. In doubt something was. Functions that are not understood to their end are
-//! left as they are: there all writes count as reads.
+//! The code in question is the function's instructions since its last call of one of the program's functions, in the
+//! order in which they stand. If none of them loads from what may be the place that is written, or a part of it, except
+//! for loads that had a callback, then no read was elided. In doubt, one was. A function that is not understood to its
+//! end is left as it is: all of its writes count as reads.
 
 use crate::base::kernel::{self, READ_EXECUTE, READ_WRITE_EXECUTE, number, system};
 use crate::base::program::Address;

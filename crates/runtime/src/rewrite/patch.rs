@@ -1,10 +1,10 @@
 //! Programs that carry ThreadSanitizer's runtime inside: clang's default, gcc's `-static-libtsan`, Rust.
 //!
-//! Such a program never asks for a library that we could stand for, so its own copies of the callbacks and interceptors
+//! Such a program never asks for a library that we could replace. So its own copies of the callbacks and interceptors
 //! are overwritten with jumps to ours, before any of them runs. The first stage is the resolver of an indirect function
 //! of ours, which the dynamic linker calls while it relocates this library: before the program's `.preinit_array`,
-//! where clang starts its runtime. It may use nothing that needs a relocation to another library. The second stage runs
-//! when the program starts us, and sends the interceptors for which we have nothing to the C library.
+//! where clang starts its runtime. This stage may use nothing that needs a relocation to another library. The second
+//! stage runs when the program starts us, and sends the interceptors for which we have no replacement to the C library.
 
 use crate::base::c;
 use crate::base::kernel::{self, READ_EXECUTE, READ_WRITE_EXECUTE, number, system};

@@ -1,17 +1,18 @@
 //! Atomic operations of code that is not instrumented: Rust's standard library, which comes compiled.
 //!
 //! What is generic or inlined in the standard library is compiled into the program, and instrumented. The rest, such as
-//! the slow paths of locks, `Condvar`, `Once`, `Barrier`, `park` and the count of threads in a scope, is not, and
-//! synchronises all the same, on words that instrumented code uses too. So when the program starts, the functions that
-//! call no callback are searched for atomic instructions, and each of these is replaced by a trap. The handler of the
-//! trap records the operation, lets another thread run if it is time, and has a copy of the instruction executed
-//! elsewhere.
+//! the slow paths of locks, `Condvar`, `Once`, `Barrier`, `park` and the count of threads in a scope, is not
+//! instrumented, and synchronises all the same, on words that instrumented code uses too. So when the program starts,
+//! the runtime searches the functions that call no callback for atomic instructions, and replaces each of them by a
+//! trap. The handler of the trap records the operation, lets another thread run if it is time, and has a copy of the
+//! instruction executed elsewhere.
 //!
 //! An atomic read or write need not be an atomic instruction. So the plain writes of functions that have an atomic
 //! instruction are replaced too, and all plain accesses of the functions of `Once` and of channels, the only ones that
-//! acquire by a plain read. They count if they touch a word that was ever used by an atomic operation (`words`).
+//! acquire by a plain read. These accesses count if they touch a word that was ever used by an atomic operation
+//! (`words`).
 //!
-//! What such a function copies or fills is no event: whether it is ordered is known to the library alone.
+//! What such a function copies or fills is no event: only the library knows whether it is ordered.
 
 use crate::base::c::{self, Pointer};
 use crate::base::chunk::Slot;

@@ -1,5 +1,5 @@
-//! Which words of memory were ever used by an atomic operation. Asked only of programs in which `probe` has found
-//! something.
+//! Which words of memory were ever used by an atomic operation. Only programs in which `probe` has found something need
+//! this.
 
 use crate::base::relaxed::Relaxed;
 use core::sync::atomic::{AtomicPtr, Ordering::*};

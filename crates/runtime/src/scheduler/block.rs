@@ -73,7 +73,7 @@ fn handle_signals(thread: &'static Thread) {
     thread.notified_by.set(0);
 }
 
-/// Waits until `wake` is called for the key, or the deadline. True if it timed out.
+/// Waits until `wake` is called for the key, or until the deadline. Returns whether it timed out.
 pub fn block(thread: &'static Thread, key: usize, deadline: Deadline) -> bool {
     block_as(thread, key, deadline, false)
 }
@@ -120,7 +120,7 @@ pub fn interrupt(thread: &'static Thread) {
     }
 }
 
-/// Does something about a thread that cannot end meanwhile.
+/// Does something with a thread, which cannot end meanwhile.
 pub fn if_alive(thread: &Thread, work: impl FnOnce(&Thread)) {
     let _scheduler = SCHEDULER.lock();
     if !thread.is(State::Dead) && thread.kernel.load(Relaxed) != 0 {
@@ -128,10 +128,10 @@ pub fn if_alive(thread: &Thread, work: impl FnOnce(&Thread)) {
     }
 }
 
-/// Makes up to `most` threads that wait for the key runnable; `notify` is what they were woken by. How many there were.
+/// Makes up to `most` threads that wait for the key runnable; `notify` is what woke them. Returns how many there were.
 pub fn wake(key: usize, most: usize, notify: u64) -> usize {
     let (woken, starving) = SCHEDULER.lock().wake(key, most, notify);
-    // Else the holder might take it again and again, and all its turns end while it has it.
+    // Otherwise the holder might take the lock again and again, and hold it whenever a turn ends.
     if starving {
         end_turn_early();
     }
@@ -144,10 +144,10 @@ pub fn retry_locks() {
     SCHEDULER.lock().retry_locks();
 }
 
-/// Numbers of notifies.
+/// The number of the last notification.
 static NOTIFIES: AtomicU64 = AtomicU64::new(0);
 
-/// A number for the next notify.
+/// A number for the next notification.
 pub fn next_notify() -> u64 {
     NOTIFIES.fetch_add(1, Relaxed) + 1
 }

@@ -9,11 +9,11 @@ use crate::base::thread::{self, State, Thread};
 use crate::protocol::go::Sleepers;
 use crate::scheduler::free_running::{self, is_free};
 use crate::scheduler::recording::is_on;
-use crate::scheduler::token::{FREELY, HOLDER, IGNORING, NOBODY};
+use crate::scheduler::token::{FREE_RUNNING, HOLDER, IGNORING, NOBODY};
 use crate::wire::{self, Segment, op};
 use core::sync::atomic::Ordering::*;
 
-/// Who holds the lock decides about the token: the states of threads are changed only by way of this.
+/// Decides who gets the token. Only the holder of this lock changes the states of threads.
 pub static SCHEDULER: Mutex<Scheduler> =
     Mutex::new(Scheduler { runnable: Vec::new(), blocked: Vec::new(), random: 0, segment: 0 });
 
@@ -28,10 +28,10 @@ pub struct Scheduler {
     segment: usize,
 }
 
-/// Whether the schedule is still followed. Changed under the lock, and looked at without.
+/// Whether the schedule is still followed. Changed under the lock, read without it.
 static FOLLOWING: Relaxed<bool> = Relaxed::zero();
 
-/// How many threads wait for the token. Changed under the lock, and looked at without.
+/// How many threads wait for the token. Changed under the lock, read without it.
 static RUNNABLE: Relaxed<usize> = Relaxed::zero();
 
 pub fn following() -> bool {
@@ -43,7 +43,7 @@ pub fn others_wait() -> bool {
     RUNNABLE.get() > 0 || following()
 }
 
-/// The turn of the holder ends at its next step, unless a schedule is followed.
+/// Ends the holder's turn at its next step, unless a schedule is followed.
 pub fn end_turn_early() {
     let left = page().budget.get();
     if !following() && !is_free() && left > 0 {
@@ -52,7 +52,7 @@ pub fn end_turn_early() {
     }
 }
 
-/// At the end of a schedule, or where it can no longer be followed, everything may have to stop: the tool looks at it
+/// Whether everything has to stop because the schedule has ended, or can no longer be followed: the tool looks at it
 /// and ends the program.
 fn stopped_for_good() -> bool {
     wanted().stop_at_end && header().outcome.load(Relaxed) != 0
@@ -64,7 +64,8 @@ fn stop_following(outcome: u32) {
     futex_wake(&header().outcome, 1, true);
 }
 
-/// Waits until the tool has looked at threads that all stand still, as the lock of the scheduler makes them.
+/// Waits until the tool has looked at the threads. All of them stand still, because the caller holds the scheduler's
+/// lock.
 fn let_the_tool_look() {
     let header = header();
     header.outcome.store(wire::STANDING, Release);
@@ -96,7 +97,7 @@ impl Scheduler {
         *x
     }
 
-    /// Gives the token to somebody, or to nobody.
+    /// Gives the token to the thread that runs next, or to nobody.
     pub fn dispatch(&mut self) {
         if !is_on() {
             return;
@@ -112,12 +113,12 @@ impl Scheduler {
                     self.unblock(thread);
                     return self.give(thread);
                 }
-                // As it was recorded, it looks again.
+                // As in the recording, it looks again.
                 Some(thread) if thread.is(State::Blocked) && thread.retries.get() => {
                     self.unblock(thread);
                     return self.give(thread);
                 }
-                // It comes back by itself.
+                // It comes back on its own.
                 Some(thread) if thread.is(State::External) => return HOLDER.0.store(NOBODY, Release),
                 _ => stop_following(wire::DIVERGED),
             }
@@ -138,7 +139,7 @@ impl Scheduler {
         thread.set(State::Running);
         self.begin_turn(thread);
         let bits = match thread.ignoring.get() {
-            _ if is_free() => FREELY,
+            _ if is_free() => FREE_RUNNING,
             0 => 0,
             _ => IGNORING,
         };
@@ -146,11 +147,11 @@ impl Scheduler {
         thread.go.give(sleepers());
     }
 
-    /// A turn of a thread begins: how long it is, and who has it.
+    /// Begins a turn of a thread: decides how long it is, and records whose it is.
     pub fn begin_turn(&mut self, thread: &Thread) {
         let steps = thread.steps.get();
         let granted = match self.segment() {
-            // Nobody waits for its turn to end by itself.
+            // A turn of a free-running thread has no limit.
             None if is_free() => i64::MAX / 2,
             Some(segment) => segment.until.saturating_sub(steps).min(1 << 60) as i64,
             None if self.random != 0 => 1 + (self.random() % (2 * wanted().quantum)) as i64,
@@ -190,7 +191,7 @@ impl Scheduler {
         }
     }
 
-    /// A thread waits for the token from now on.
+    /// Puts a thread into the queue for the token.
     pub fn make_runnable(&mut self, thread: &'static Thread) {
         thread.set(State::Runnable);
         self.queue(thread);
@@ -210,24 +211,24 @@ impl Scheduler {
         RUNNABLE.set(self.runnable.len());
     }
 
-    /// A thread waits for something else than the token.
+    /// Notes that a thread waits for something other than the token.
     pub fn block(&mut self, thread: &'static Thread) {
         thread.set(State::Blocked);
         self.blocked.push(thread);
     }
 
-    /// It no longer does.
+    /// Notes that it no longer does.
     pub fn unblock(&mut self, thread: &Thread) {
         self.blocked.retain(|&other| other != thread);
     }
 
-    /// A blocked thread waits for the token instead.
+    /// Moves a blocked thread into the queue for the token.
     pub fn resume(&mut self, thread: &'static Thread) {
         self.unblock(thread);
         self.make_runnable(thread);
     }
 
-    /// Whether a thread that waits times out next, as the schedule has it: then it is not the one that was woken.
+    /// Whether the schedule has a waiting thread time out next: then it is not the one that was woken.
     fn will_time_out(&self, thread: &Thread) -> bool {
         following()
             && thread.timed.get()
@@ -237,7 +238,8 @@ impl Scheduler {
                 .is_some_and(|segment| segment.timeout != 0)
     }
 
-    /// Resumes up to `most` threads that wait for the key. How many there were, and whether one of them starves.
+    /// Resumes up to `most` threads that wait for the key. Returns how many there were, and whether one of them
+    /// starves.
     pub fn wake(&mut self, key: usize, most: usize, notify: u64) -> (usize, bool) {
         let (mut woken, mut starving) = (0, false);
         let mut index = 0;
@@ -256,8 +258,7 @@ impl Scheduler {
         (woken, starving)
     }
 
-    /// Everybody waits and nobody runs: perhaps a lock was given back in a way that we did not see. Whoever waits for
-    /// one looks again.
+    /// Has threads that wait for a lock look again if nobody runs: perhaps uninstrumented code has released one.
     pub fn retry_locks(&mut self) {
         if !following() && HOLDER.0.load(Relaxed) == NOBODY {
             let blocked = core::mem::take(&mut self.blocked);
@@ -275,7 +276,7 @@ impl Scheduler {
     }
 }
 
-/// Threads that run freely say that they go to sleep, as their turns are short.
+/// Free-running threads announce that they go to sleep, as their turns are short.
 pub fn sleepers() -> Sleepers {
     if is_free() { Sleepers::SaySo } else { Sleepers::Silent }
 }

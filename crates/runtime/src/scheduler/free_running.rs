@@ -1,12 +1,12 @@
-//! Threads that run freely: at the same time, as without us.
+//! Free-running threads: they run at the same time, as they would without us.
 //!
-//! What synchronises, allocates or blocks still takes the token, for as long as it lasts, so its order is exact.
-//! Accesses and copies do not: each thread puts them into memory of its own, with the time. One that was announced at a
-//! time has happened before the time of the thread's next record. Where the times of two do not overlap, their order is
-//! known, and so are their values; where they do, the tool knows that it does not know.
+//! What synchronises, allocates or blocks still takes the token for as long as it lasts, so its order is exact.
+//! Accesses and copies do not: each thread writes them, with the time, into chunks of its own. An access that was
+//! announced at one time has happened before the time of the thread's next record. If the times of two accesses do not
+//! overlap, their order and their values are known; if they overlap, the tool knows that it does not know.
 //!
-//! That needs a clock that all processors share, and fences, or the processor would do an access before the time is
-//! taken or keep a write to itself afterwards.
+//! That needs a clock that all processors share, and fences: otherwise the processor would perform an access before it
+//! takes the time, or delay a write beyond it.
 
 use crate::base::chunk::Slot;
 use crate::base::frames::{enter_frame, leave_frame, leave_frames};
@@ -55,7 +55,7 @@ const RANGES: usize = 4;
 const _: () = assert!(3 + 2 * RANGES < OWN_SLACK, "a record of ranges fits behind the limit");
 
 impl Own {
-    /// Takes the value of the write that was announced last, now that the thread has done it.
+    /// Fills in the value of the last announced write, now that the thread has written it.
     #[inline(always)]
     pub fn flush(&self) {
         if let Some(slot) = self.slot.get() {
@@ -105,7 +105,7 @@ impl Own {
         self.before.get() + (next - start) / 8
     }
 
-    /// Goes on in another chunk; the one before ends with a word that says so.
+    /// Continues in another chunk.
     fn change_to(&self, chunk: Slot) {
         self.start.set(Some(chunk));
         self.next.set(Some(chunk));
@@ -138,7 +138,7 @@ fn is_seen(thread: &Thread) -> bool {
     is_on() && thread.is_outside() && thread.ignoring.get() == 0
 }
 
-/// At the entry of a callback of a thread that runs by itself: the thread, and where its record goes, if its event
+/// Enters a callback of a free-running thread. Returns the thread, and where its record goes, if its event
 /// counts.
 #[inline(always)]
 fn counts() -> Option<(&'static Thread, Slot)> {
@@ -151,7 +151,7 @@ fn counts() -> Option<(&'static Thread, Slot)> {
     has_room(thread).map(|at| (thread, at))
 }
 
-/// Where the next record of a thread goes. Nothing if there is no room: then recording is off.
+/// Where the next record of a thread goes; `None` if recording is off and there is no room.
 #[inline(always)]
 fn has_room(thread: &'static Thread) -> Option<Slot> {
     // A handler of a fault in the middle of a function that touches ranges.
@@ -180,7 +180,7 @@ pub fn access<const LOG: u8, const WRITES: bool>(address: usize, pc: usize) {
     }
 }
 
-/// A function that touches ranges of memory begins; which ones it is told by [`add_range`]. Whether it counts.
+/// Begins a function that touches ranges of memory, which it names by [`add_range`]. Returns whether it counts.
 pub fn begin_ranges(pc: usize) -> bool {
     let Some((thread, at)) = counts() else { return false };
     thread.own.flush();
@@ -238,7 +238,7 @@ fn put_call(thread: &'static Thread, record: u64) {
     }
 }
 
-/// A signal handler runs wherever the thread was, maybe in front of the access that it has announced.
+/// Runs a signal handler, which may have come just before an access that the thread has announced.
 pub fn around_handler(thread: &'static Thread, handler: impl FnOnce()) {
     if !is_free() || !is_seen(thread) {
         return handler();
@@ -266,7 +266,7 @@ pub fn read_write(address: usize, length: usize, pc: usize) {
     }
 }
 
-/// Another chunk for the accesses of a thread. Nothing if it does not get one: then recording is off.
+/// Takes another chunk for the accesses of a thread; `None` if it gets none, and recording is off.
 #[cold]
 #[inline(never)]
 fn more(thread: &'static Thread) -> Option<Slot> {
@@ -304,7 +304,7 @@ fn more(thread: &'static Thread) -> Option<Slot> {
     })
 }
 
-/// So many new chunks, and the tool is given what the ring has, so that it can follow.
+/// After so many new chunks the ring is handed over, so that the tool can follow.
 const PATIENCE: u32 = 32;
 
 /// The chunks of single threads, as far as the shared table does not say. The lock is taken with the token alone, so
@@ -351,7 +351,7 @@ impl Chunks {
     }
 }
 
-/// The end of something that took the token: the thread runs by itself again.
+/// Ends an operation that took the token: the thread runs freely again.
 pub extern "C" fn leave() {
     end_ranges();
     if let Some(thread) = thread::current().filter(|_| is_free()) {
@@ -370,7 +370,7 @@ fn leave_with(thread: &'static Thread) {
     }
 }
 
-/// Does something that may take the token.
+/// Does something that may take the token, and releases it.
 pub fn leaving<R>(work: impl FnOnce() -> R) -> R {
     let result = work();
     leave();

@@ -12,18 +12,17 @@ use crate::scheduler::wipe::wipe;
 use crate::wire::{head, op};
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
-/// The kernel's number of a thread that has had its last turn and is about to be gone; 0 if there is none.
+/// The kernel's number of a thread that has had its last turn but still exists; 0 if there is none.
 static LEAVING: AtomicU32 = AtomicU32::new(0);
 
-/// A thread gives its part of the heap back after its last turn. Whoever comes next waits until that is done, as the
-/// blocks that it gets depend on it; but not for ever, should another destructor of thread-specific data wait in its
-/// turn.
+/// Waits until a thread that had its last turn is gone: it gives its part of the heap back, and the blocks that the
+/// next thread gets depend on that. Not for ever: another destructor of thread-specific data may wait for its turn.
 pub fn await_leaving() {
     if is_free() {
         return;
     }
     let kernel = LEAVING.swap(0, Relaxed);
-    // The first thread of a process is never gone before the process.
+    // The first thread of a process exists as long as the process.
     if kernel == 0 || kernel == kernel::pid() {
         return;
     }
@@ -34,7 +33,7 @@ pub fn await_leaving() {
     }
 }
 
-/// A thread that has just been started: it waits for the token from its beginning on.
+/// Admits a thread that has just been started: it waits for the token first of all.
 pub fn admit(thread: &'static Thread) {
     SCHEDULER.lock().make_runnable(thread);
     wipe();
@@ -46,7 +45,7 @@ pub fn first_turn(thread: &'static Thread) {
     wipe();
 }
 
-/// The last thing a thread does.
+/// Ends the last turn of a thread.
 pub fn retire(thread: &Thread) {
     wake(thread.end_key(), usize::MAX, 0);
     let mut scheduler = SCHEDULER.lock();
@@ -56,7 +55,7 @@ pub fn retire(thread: &Thread) {
     scheduler.dispatch();
 }
 
-/// A thread is gone without a word: others must not wait for it. Called by the watchdog.
+/// Notes that a thread has vanished without ending: others must not wait for it. Called by the watchdog.
 pub fn bury(thread: &Thread) {
     let mut scheduler = SCHEDULER.lock();
     let held = is_holder(thread);

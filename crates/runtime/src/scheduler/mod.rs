@@ -23,7 +23,7 @@ pub use lifetime::{admit, bury, first_turn, retire};
 pub use next::{Doing, Next};
 pub use recording::{end_with_last, forget_in_child, give_up, give_up_because_of, is_on, start};
 pub use token::{
-    FREELY, HOLDER, IGNORING, NOBODY, TAKEN, acquire, await_decision, enter, holder, is_holder, lend, not_holder,
+    FREE_RUNNING, HOLDER, IGNORING, NOBODY, TAKEN, acquire, await_decision, enter, holder, is_holder, lend, not_holder,
     preempt, regain, release, step, yield_now,
 };
 pub use wipe::wipe;

@@ -24,7 +24,7 @@ impl Next {
         Next { code, pc, address, size: 0 }
     }
 
-    /// An access to so many bytes.
+    /// An access to `size` bytes.
     #[inline(always)]
     pub const fn access(code: u8, pc: usize, address: usize, size: usize) -> Next {
         Next { code, pc, address, size }
@@ -50,7 +50,7 @@ impl Next {
     }
 }
 
-/// What a thread is doing, as it was said when that began.
+/// What a thread is doing, as announced when it began.
 pub struct Doing {
     code: Relaxed<u8>,
     pc: Relaxed<usize>,

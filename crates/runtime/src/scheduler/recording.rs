@@ -5,7 +5,7 @@ use crate::base::shared::{header, segments};
 use crate::base::thread::{self, State, Thread};
 use crate::scheduler::dispatch::SCHEDULER;
 use crate::scheduler::free_running::{FREE, is_free};
-use crate::scheduler::token::{FREELY, HOLDER, OFF};
+use crate::scheduler::token::{FREE_RUNNING, HOLDER, OFF};
 use core::sync::atomic::{AtomicBool, Ordering::*};
 
 /// Never true again once it was turned off.
@@ -16,7 +16,7 @@ pub fn is_on() -> bool {
     ON.load(Relaxed)
 }
 
-/// Starts recording, with the first thread as the holder.
+/// Starts recording. The first thread holds the token.
 pub fn start(first: &'static Thread) {
     FREE.store(header().free != 0, Relaxed);
     let mut scheduler = SCHEDULER.lock();
@@ -24,10 +24,10 @@ pub fn start(first: &'static Thread) {
     first.set(State::Running);
     ON.store(true, Release);
     scheduler.begin_turn(first);
-    HOLDER.0.store(first.address() | if is_free() { FREELY } else { 0 }, Release);
+    HOLDER.0.store(first.address() | if is_free() { FREE_RUNNING } else { 0 }, Release);
 }
 
-/// Ends recording; the program runs on by itself.
+/// Ends recording; the program continues unrecorded.
 #[cold]
 pub fn give_up(why: &str) {
     if end() {
@@ -35,14 +35,14 @@ pub fn give_up(why: &str) {
     }
 }
 
-/// The same where the tool says why.
+/// The same, where the tool tells the user why.
 #[cold]
 pub fn give_up_because_of(trouble: u32) {
     header().trouble.store(trouble, Release);
     end();
 }
 
-/// Ends recording; whether it had not ended before.
+/// Ends recording. Returns false if it had already ended.
 fn end() -> bool {
     if !ON.swap(false, AcqRel) {
         return false;
@@ -52,7 +52,7 @@ fn end() -> bool {
     true
 }
 
-/// Ends recording if all threads have ended, so that the program can. Whether they have.
+/// Ends recording if all threads have ended, so that the program can end. Returns whether they have.
 pub fn end_with_last() -> bool {
     let _scheduler = SCHEDULER.lock();
     let over = thread::all().iter().all(|thread| thread.is(State::Dead));

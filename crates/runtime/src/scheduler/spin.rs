@@ -1,5 +1,5 @@
-//! Threads that wait in a loop of atomic operations. What they wait for is done by another thread, so their turn ends
-//! before its time: a program that hands something over by a flag, again and again, would spend whole turns in waiting.
+//! Threads that wait in a loop of atomic operations. Another thread does what they wait for, so their turn ends early:
+//! a program that hands something over by a flag, again and again, would spend whole turns waiting.
 
 use crate::base::record::page;
 use crate::base::relaxed::Relaxed;
@@ -22,8 +22,8 @@ const PLACES: usize = 4;
 /// What a thread has found unchanged lately. All zero at first.
 pub struct Spins([Seen; PLACES]);
 
-/// How often the same is found before that counts as waiting. Letting another thread run takes as long as recording
-/// some hundred steps: a thread that waits for a moment only should not pay for that.
+/// How often a thread finds the same value before that counts as waiting. A switch takes as long as recording
+/// some hundred steps, which a thread that waits only for a moment should not pay for.
 const PATIENCE: u32 = 512;
 
 /// Most steps of one round of a loop that does nothing but wait.

@@ -1,8 +1,9 @@
 //! The token: one thread of the program runs at a time.
 //!
-//! Whoever holds the token runs for a number of scheduling points and lets go at operations that block. That gives one
-//! exact order of all events, exact values, and a schedule that can be run again. A *step* is a scheduling point; how
-//! many steps an operation takes never depends on the schedule, so that an event can be found again in another one.
+//! The thread that holds the token runs for a number of scheduling points, and releases it at operations that block.
+//! That gives one exact order of all events, exact values, and a schedule that can be run again. A *step* is a
+//! scheduling point. How many steps an operation takes never depends on the schedule, so that an event can be found
+//! again in another one.
 
 use crate::base::lock::Guard;
 use crate::base::record::{flush, page, put1};
@@ -21,12 +22,12 @@ use core::sync::atomic::{AtomicUsize, Ordering::*};
 pub const OFF: usize = 1;
 /// The watchdog looks whether it may take the token away.
 pub const TAKEN: usize = 2;
-/// Nobody holds the token. Not 0: that is what code in threads that we do not know takes itself for.
+/// Nobody holds the token. Not 0: that is the address of the current thread where it is unknown.
 pub const NOBODY: usize = 3;
-/// Added to the holder while its accesses are to be ignored.
+/// Added to the holder while its accesses are ignored.
 pub const IGNORING: usize = 1 << 63;
-/// Added to the holder where threads run freely, so that accesses never take it for the thread that runs.
-pub const FREELY: usize = 1 << 62;
+/// Added to the holder where threads run freely, so that the fast path of accesses is never taken.
+pub const FREE_RUNNING: usize = 1 << 62;
 
 #[repr(align(64))]
 pub struct Holder(pub AtomicUsize);
@@ -36,10 +37,10 @@ pub static HOLDER: Holder = Holder(AtomicUsize::new(OFF));
 
 /// Whether a thread holds the token.
 pub fn is_holder(thread: &Thread) -> bool {
-    HOLDER.0.load(Relaxed) & !(IGNORING | FREELY) == thread.address()
+    HOLDER.0.load(Relaxed) & !(IGNORING | FREE_RUNNING) == thread.address()
 }
 
-/// At the entry of a callback, before its event, when the budget is used up.
+/// Ends the turn at the entry of a callback, before its event, when the budget is used up.
 #[cold]
 #[inline(never)]
 pub fn preempt(thread: &'static Thread, next: Next) {
@@ -84,7 +85,7 @@ pub fn yield_now(thread: &'static Thread) {
     wipe();
 }
 
-/// Lets go of the token before something that may block.
+/// Releases the token before something that may block.
 pub fn release(thread: &Thread) {
     flush();
     let mut scheduler = SCHEDULER.lock();
@@ -106,7 +107,7 @@ pub fn acquire(thread: &'static Thread) {
     wipe();
 }
 
-/// A call of the C library in the middle of an operation. Should it have to wait, for a lock of the dynamic linker say,
+/// Calls the C library in the middle of an operation. If the call has to wait, say for a lock of the dynamic linker,
 /// the watchdog may take the token away; afterwards the thread has it again.
 pub fn lend<R>(thread: &'static Thread, work: impl FnOnce() -> R) -> R {
     thread.lends.set(true);
@@ -116,7 +117,7 @@ pub fn lend<R>(thread: &'static Thread, work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The watchdog decides within a few system calls who holds the token.
+/// Waits while the watchdog decides who holds the token, which takes a few system calls.
 #[inline]
 pub fn await_decision() {
     while HOLDER.0.load(Acquire) == TAKEN {
@@ -124,15 +125,15 @@ pub fn await_decision() {
     }
 }
 
-/// Takes the token again if it was taken away, or let go.
+/// Takes the token again if the watchdog took it away, or the thread released it.
 pub fn regain(thread: &'static Thread) {
     await_decision();
-    if is_on() && HOLDER.0.load(Acquire) & !(IGNORING | FREELY) != thread.address() {
+    if is_on() && HOLDER.0.load(Acquire) & !(IGNORING | FREE_RUNNING) != thread.address() {
         acquire(thread);
     }
 }
 
-/// An access of a thread that does not hold the token. The thread, if it holds the token now and its access counts.
+/// Takes the token for an access of a thread that does not hold it. Returns the thread if its access counts.
 #[cold]
 #[inline(never)]
 pub fn not_holder() -> Option<&'static Thread> {
@@ -144,8 +145,8 @@ pub fn not_holder() -> Option<&'static Thread> {
     (is_on() && thread.ignoring.get() == 0).then_some(thread)
 }
 
-/// An operation of a thread that does not hold the token, or whose accesses are ignored: what synchronises counts
-/// anyway. The thread, if it holds the token now.
+/// Takes the token for an operation of a thread that does not hold it, or whose accesses are ignored: synchronisation
+/// counts anyway. Returns the thread if it holds the token now.
 #[cold]
 #[inline(never)]
 fn come_in() -> Option<&'static Thread> {
@@ -154,14 +155,14 @@ fn come_in() -> Option<&'static Thread> {
     is_on().then_some(thread)
 }
 
-/// The thread that runs this, if it holds the token and its accesses are not ignored.
+/// The current thread, if it holds the token and its accesses are not ignored.
 #[inline(always)]
 pub fn holder() -> Option<&'static Thread> {
     thread::current().filter(|thread| HOLDER.0.load(Relaxed) == thread.address())
 }
 
-/// Entry of an operation that is no plain access: a step of its own. The thread that runs this, which holds the token
-/// from here on; nothing if its event does not count.
+/// Enters an operation that is no plain access, which takes a step. Returns the current thread, which holds the token
+/// from here on; `None` if its event does not count.
 pub fn enter(next: Next) -> Option<&'static Thread> {
     let thread = holder().or_else(come_in)?;
     if !thread.is_outside() {
@@ -170,7 +171,7 @@ pub fn enter(next: Next) -> Option<&'static Thread> {
     step(thread, next);
     if thread.pending_signals.load(Relaxed) != 0 {
         signals::deliver(thread);
-        // A handler that runs freely may have let go of it.
+        // A free-running handler may have released it.
         if is_free() {
             thread::inside(thread, || regain(thread));
         }
@@ -178,7 +179,7 @@ pub fn enter(next: Next) -> Option<&'static Thread> {
     Some(thread)
 }
 
-/// Another step of the operation that the holder is in.
+/// Takes another step of the holder's current operation.
 pub fn step(thread: &'static Thread, next: Next) {
     thread.doing.set(next);
     flush();

@@ -1,8 +1,8 @@
 //! The watchdog: a thread that holds the token and records nothing must not stop the others.
 //!
-//! It may sleep in a call that we do not know; then the token is taken away from it, in three steps: hide the token,
-//! look again, keep it or give it back. Or it runs without an event, maybe waiting in a loop that is not instrumented;
-//! then a signal asks it to let go.
+//! The thread may sleep in a call that we do not intercept. Then the watchdog takes the token away in three steps: hide
+//! the token, look again, and keep it or give it back. Or the thread runs without an event, perhaps waiting in a loop
+//! that is not instrumented. Then a signal asks it to release the token.
 
 use crate::base::c::{self, Pointer};
 use crate::base::kernel;
@@ -11,16 +11,16 @@ use crate::base::shared::wanted;
 use crate::base::thread::{self, State, Thread};
 use crate::interpose::context::interrupted_at;
 use crate::scheduler::{
-    FREELY, HOLDER, IGNORING, NOBODY, SCHEDULER, TAKEN, bury, end_with_last, is_holder, is_on, others_wait, release,
-    retry_locks,
+    FREE_RUNNING, HOLDER, IGNORING, NOBODY, SCHEDULER, TAKEN, bury, end_with_last, is_holder, is_on, others_wait,
+    release, retry_locks,
 };
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
 
-/// The thread that is asked to let go.
+/// The thread that was asked to release the token.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 
-/// Processor time without an event after which a running thread is asked to let go.
+/// How long a running thread may use the processor without an event before it is asked to release the token.
 const PATIENCE: u64 = 50_000_000;
 
 /// Handler of our signal.
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn let_go(_: c_int, _: Pointer, context: Pointer) {
     c::set_errno(error);
 }
 
-/// A file of a thread under `/proc/self/task`; how long it is.
+/// Reads a file of a thread under `/proc/self/task`. Returns its length.
 fn read_file(kernel: u32, name: &[u8], text: &mut [u8]) -> Option<usize> {
     let mut path = [0u8; 64];
     let mut length = 0;
@@ -68,7 +68,7 @@ fn read_file(kernel: u32, name: &[u8], text: &mut [u8]) -> Option<usize> {
     Some(length)
 }
 
-/// State letter of a thread and how often it has slept: both stay the same only if it did not run.
+/// The state letter of a thread and how often it has slept. Both stay the same only if it did not run.
 fn look(kernel: u32) -> Option<(u8, u64)> {
     let mut text = [0u8; 4096];
     let length = read_file(kernel, b"/status", &mut text)?;
@@ -78,7 +78,7 @@ fn look(kernel: u32) -> Option<(u8, u64)> {
     Some((state, slept))
 }
 
-/// Whether a thread sleeps in a system call that is not one of ours. One that sleeps because memory is not there yet
+/// Whether a thread sleeps in a system call that is not one of ours. A thread that sleeps because of a page fault
 /// may be in the middle of a record.
 fn is_in_foreign_call(kernel: u32) -> bool {
     let mut text = [0u8; 256];
@@ -108,7 +108,7 @@ pub fn await_end() {
     }
 }
 
-/// Whether a thread is gone that has not said so: it was killed alone, or has left by a system call.
+/// Whether a thread has vanished without telling us: it was killed alone, or ended by a system call.
 fn is_gone_unseen(thread: &Thread) -> bool {
     let kernel = thread.kernel.load(Relaxed);
     if thread.is(State::Dead) || kernel == 0 {
@@ -119,12 +119,12 @@ fn is_gone_unseen(thread: &Thread) -> bool {
         || kernel == kernel::pid() && look(kernel).is_some_and(|(state, _)| matches!(state, b'Z' | b'X'))
 }
 
-/// Nobody waits for threads that are gone.
+/// Notes threads that have vanished, so that nobody waits for them.
 fn bury_the_dead() {
     thread::all().iter().filter(|thread| is_gone_unseen(thread)).for_each(bury);
 }
 
-/// So many rounds of the watchdog come between two looks for threads that are gone.
+/// How many rounds of the watchdog come between two searches for threads that have vanished.
 const FUNERALS: u32 = 10;
 
 /// The thread of the watchdog.
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn watch(_: Pointer) -> Pointer {
         if end_with_last() {
             let code = crate::interpose::threads::last_code();
             if code != 0 {
-                // The status of the program is that of whoever is the last to leave.
+                // The program's exit status is that of its last thread.
                 kernel::exit_thread(code);
             }
             return core::ptr::null_mut();
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn watch(_: Pointer) -> Pointer {
         if holder <= NOBODY {
             continue;
         }
-        let Some(thread) = thread::by_address(holder & !(IGNORING | FREELY)) else { continue };
+        let Some(thread) = thread::by_address(holder & !(IGNORING | FREE_RUNNING)) else { continue };
         let place = page().next.get() as usize;
         if last != (holder, place) {
             last = (holder, place);

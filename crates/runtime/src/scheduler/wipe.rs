@@ -2,8 +2,9 @@
 
 use crate::scheduler::free_running::is_free;
 
-/// Overwrites what the functions here have left on the stack below. Programs copy parts of structures that they have
-/// never written; what they find there must not depend on how long we waited, or on whether a schedule is followed.
+/// Overwrites what the runtime's functions have left on the stack below. Programs copy parts of structures that they
+/// have never written; what they find there must not depend on how long we waited, or on whether a schedule is
+/// followed.
 #[inline(never)]
 pub fn wipe() {
     // Where threads run freely, no run is like another.

@@ -1,6 +1,11 @@
-//! The compiler's callbacks for plain accesses and function entry and exit: the hot path.
+//! Callbacks for plain accesses and for function entry and exit: the hot path.
 //!
-//! They leave nothing in registers that is different in a replay.
+//! The compiler calls `__tsan_write4(address)` before the program writes four bytes. The callback writes a record whose
+//! value is still missing; the next call into the runtime, when the program has written, reads the value back and fills
+//! it in. A read is recorded with its value at once.
+//!
+//! Callbacks clear the registers that they have used: compiled code may store what happens to be in one, and what the
+//! runtime leaves there would differ in a replay.
 
 use crate::base::chunk::Slot;
 use crate::base::frames::{enter_frame, leave_frame, leave_frames};
@@ -28,7 +33,7 @@ macro_rules! plain_stubs {
     )*};
 }
 
-/// An access that needs nothing but its record is done here, in registers; whatever else there is to do is left to
+/// The fast path: an access that needs nothing but its record, done in registers. Anything else is left to
 /// [`any_access`], before anything was done but what it would do first.
 #[inline(always)]
 fn access<const LOG: u8, const WRITES: bool>(address: usize, pc: usize) {
@@ -45,7 +50,7 @@ fn access<const LOG: u8, const WRITES: bool>(address: usize, pc: usize) {
     }
 }
 
-/// Counts a scheduling point; false, and nothing is counted, if there is none left.
+/// Counts a scheduling point. Returns false, and counts nothing, if none is left.
 #[inline(always)]
 fn spend() -> bool {
     let left = page().budget.get() - 1;
@@ -170,7 +175,7 @@ fn access_inside_a_word<const WRITES: bool>(address: usize, length: usize, pc: u
     true
 }
 
-/// Whether the event of a range counts, as a step.
+/// Takes a step for an access to a range. Returns whether its event counts.
 fn enters_range(code: u8, address: usize, length: usize, pc: usize) -> bool {
     holder().or_else(not_holder).is_some() && enter(Next::access(code, pc, address, length)).is_some()
 }

@@ -1,5 +1,5 @@
-//! What programs say about themselves: the older annotations of ThreadSanitizer and its relatives, and the parts of its
-//! interface that only have to be there.
+//! What programs say about themselves: the annotations of ThreadSanitizer and its relatives, and the parts of its
+//! interface that a program may call but that record nothing.
 
 use crate::base::c::Pointer;
 use crate::base::record::put3;

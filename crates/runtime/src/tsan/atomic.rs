@@ -1,5 +1,5 @@
-//! The compiler's callbacks for atomics. The operation itself is always done sequentially consistently; the record says
-//! which order the program asked for.
+//! Callbacks for atomic operations. The runtime always performs the operation with sequential consistency; the record
+//! says which order the program asked for.
 
 use crate::base::chunk::Slot;
 use crate::base::record::{page, put3, put4};
@@ -23,7 +23,7 @@ pub fn detail(log: u8, order: i32) -> u8 {
     log | (order as u8 & 7) << 3
 }
 
-/// Remembers a record, just written, of a read that does not acquire: a fence to come may make it do so.
+/// Remembers the record, just written, of a read that does not acquire: a later fence may make it acquire.
 #[inline]
 fn remember(thread: &Thread, order: i32, words: usize) {
     if order == RELAXED || order == RELEASE {
@@ -51,7 +51,7 @@ impl Unacquired {
         self.records[self.count.get().wrapping_sub(1) % slots].set(Some(record));
     }
 
-    /// They acquire, as far as their records have not been handed over.
+    /// Makes them acquire, unless their records have already been handed over.
     fn acquire(&self) {
         for record in self.records.iter().take(self.count.get()) {
             let Some(record) = record.replace(None) else { continue };

@@ -1,5 +1,5 @@
-//! The compiler's callbacks for atomics of sixteen bytes. Their records have no values, so in a prediction each read
-//! must see the write that it saw.
+//! Callbacks for atomic operations on sixteen bytes. Their records have no values, so in a prediction each read must
+//! see the write that it saw in the recording.
 
 use crate::base::program::Address;
 use crate::base::record::{put3, put4};

@@ -1,7 +1,7 @@
-//! Fibers: a program that runs several stacks by turns on one thread says when it goes from one to another.
+//! Fibers: a program that runs several stacks by turns on one thread announces each switch.
 //!
-//! What a fiber does counts as done by the thread that it runs on, so two fibers of one thread never race. A fiber that
-//! goes on in another thread goes on after what it has done before.
+//! Events of a fiber count as events of the thread that it runs on, so two fibers of one thread never race. A fiber
+//! that moves to another thread continues after everything it did before.
 
 use crate::base::c::Pointer;
 use crate::base::frames::{Frames, drop_frames, new_frames};

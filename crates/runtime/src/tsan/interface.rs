@@ -1,6 +1,6 @@
-//! What the headers of the sanitizers declare beside the callbacks: questions about the runtime and the heap, and calls
-//! by which a program tells ThreadSanitizer how to report. Programs refer to them, and some are linked so that they do
-//! not start if one is missing. Reports are made by the tool, so these answer that there is none.
+//! What the sanitizers' headers declare beside the callbacks: questions about the runtime and the heap, and calls that
+//! configure ThreadSanitizer's reports. Programs refer to these functions, and some do not start if one is missing. The
+//! tool makes the reports, so these functions answer that there is none.
 
 use crate::base::c::{self, Pointer};
 use crate::base::program::Address;
