@@ -26,22 +26,26 @@ fn grown(by: usize) {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         grown(layout.size());
+        // SAFETY: handed on as it came.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         grown(layout.size());
+        // SAFETY: handed on as it came.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         USED.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: handed on as it came.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         USED.fetch_sub(layout.size(), Relaxed);
         grown(size);
+        // SAFETY: handed on as it came.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }

@@ -18,6 +18,7 @@ pub fn memory_file(name: &str) -> io::Result<OwnedFd> {
     // SAFETY: a plain system call; the descriptor is ours alone.
     match unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) } {
         -1 => Err(io::Error::last_os_error()),
+        // SAFETY: the kernel has made it just now, and nobody else has it.
         descriptor => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
     }
 }

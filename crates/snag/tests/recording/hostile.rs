@@ -265,6 +265,7 @@ fn the_recording_of_a_run_has_no_name_that_others_could_know_or_keep_it_by() {
         // SAFETY: plain system calls; the processes are ours.
         unsafe { libc::kill(-(child.id() as i32), signal) };
         std::thread::sleep(Duration::from_millis(100));
+        // SAFETY: as above.
         unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
         child.wait().unwrap();
         assert_eq!(inside(), 0);

@@ -194,26 +194,29 @@ impl<'z> Solver<'z> {
         self.constant(self.booleans)
     }
 
-    // SAFETY, for all of these: terms are those of this solver, which keeps them.
-
     pub fn less(&self, a: Term, b: Term) -> Term {
+        // SAFETY: the terms are of this solver, which keeps them.
         self.term(unsafe { Z3_mk_lt(self.context, a.0.as_ptr(), b.0.as_ptr()) })
     }
 
     pub fn equal(&self, a: Term, b: Term) -> Term {
+        // SAFETY: the terms are of this solver, which keeps them.
         self.term(unsafe { Z3_mk_eq(self.context, a.0.as_ptr(), b.0.as_ptr()) })
     }
 
     pub fn not(&self, a: Term) -> Term {
+        // SAFETY: the term is of this solver, which keeps it.
         self.term(unsafe { Z3_mk_not(self.context, a.0.as_ptr()) })
     }
 
     pub fn any(&self, parts: &[Term]) -> Term {
-        // A term is a pointer to the object, so a slice of terms is what the library expects.
+        // SAFETY: the terms are of this solver, which keeps them. A term is a pointer to the object, so a slice of terms is
+        // what the library expects.
         self.term(unsafe { Z3_mk_or(self.context, parts.len() as c_uint, parts.as_ptr().cast()) })
     }
 
     pub fn all(&self, parts: &[Term]) -> Term {
+        // SAFETY: as in `any`.
         self.term(unsafe { Z3_mk_and(self.context, parts.len() as c_uint, parts.as_ptr().cast()) })
     }
 
@@ -225,15 +228,18 @@ impl<'z> Solver<'z> {
     }
 
     pub fn require(&self, formula: Term) {
+        // SAFETY: the formula is of this solver, which keeps it.
         unsafe { Z3_solver_assert(self.context, self.solver, formula.0.as_ptr()) }
     }
 
     /// What is required from now on is forgotten at the matching [`Solver::pop`].
     pub fn push(&self) {
+        // SAFETY: the solver is alive, and its context with it.
         unsafe { Z3_solver_push(self.context, self.solver) }
     }
 
     pub fn pop(&self) {
+        // SAFETY: as in `push`; there is one level to leave, as callers pop what they have pushed.
         unsafe { Z3_solver_pop(self.context, self.solver, 1) }
     }
 
@@ -242,6 +248,7 @@ impl<'z> Solver<'z> {
         // The largest number stands for none.
         self.set(c"timeout", timeout.map_or(c_uint::MAX, |time| time.as_millis().clamp(1, 0x7fff_ffff) as c_uint));
         let result = match stop {
+            // SAFETY: the solver is alive, and nobody else uses its context.
             None => unsafe { Z3_solver_check(self.context, self.solver) },
             Some(stop) => self.check_watched(stop),
         };

@@ -1,0 +1,341 @@
+//! The calls that may block, one by one: what they may touch, before they are made, and what they have done, after.
+//!
+//! A line is: the call's name, the register in which its next argument would be, its arguments and result; what is
+//! noted before it, with the token; and what is noted after it, with the token again.
+
+use crate::base::c::{self, Pointer, Timespec};
+use crate::base::program::Address;
+use crate::base::thread;
+use crate::interpose::blocking::{around_with, by_errno, may_write, reads, writes};
+use crate::interpose::cancel;
+use crate::interpose::descriptors::{
+    accepted, brought, gives, gives_object, object_of, puts_into, takes, takes_object,
+};
+use crate::interpose::heap::appeared;
+use crate::interpose::readiness::{polled, selected, waited, watches};
+use crate::interpose::streams::takes_stream;
+use crate::wire::SIGNALS;
+use crate::{pass_on, stubs};
+use core::ffi::{c_int, c_long, c_uint, c_ulong};
+
+/// The pieces of a row of `struct iovec`.
+fn vector(pieces: Pointer, count: c_int, total: isize, each: fn(Pointer, usize)) {
+    let mut left = total.max(0) as usize;
+    for i in 0..count.max(0) as usize {
+        let [at, length] = Address::from(pieces).plus(16 * i).read::<[usize; 2]>();
+        let length = length.min(left);
+        each(at as Pointer, length);
+        left -= length;
+    }
+}
+
+/// The pieces of a `struct msghdr`.
+fn message(message: Pointer, total: isize, each: fn(Pointer, usize)) {
+    let [pieces, count] = Address::from(message).plus(16).read::<[usize; 2]>();
+    vector(pieces as Pointer, count as c_int, total, each);
+}
+
+/// Several of them, each with the length of what came.
+fn messages(all: Pointer, count: c_uint, each: fn(Pointer, isize)) {
+    const SIZE: usize = 64;
+    const LENGTH: usize = 56;
+    for i in 0..count as usize {
+        let at = all as usize + SIZE * i;
+        each(at as Pointer, Address(at + LENGTH).read::<u32>() as isize);
+    }
+}
+
+/// Each call comes with the register in which its next argument would be: there the place it is called from is put.
+macro_rules! calls {
+    ($interrupted:expr; $($name:ident $register:tt ($($argument:ident: $type:ty),*) -> $result:ty;
+       $before:expr; |$answer:ident| $after:expr;)*) => {$(
+        const _: () = {
+            extern "C" fn recorded($($argument: $type,)* pc: usize) -> $result {
+                around_with(
+                    pc,
+                    $interrupted,
+                    || $before,
+                    || pass_on!($name($($argument: $type),*) -> $result),
+                    |$answer| $after,
+                )
+            }
+            stub! { $name $register recorded }
+        };
+    )*};
+}
+
+/// Functions of six arguments get their seventh on the stack.
+macro_rules! stub {
+    ($name:ident stack $target:path) => {
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub extern "C" fn $name() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "push qword ptr [rsp]",
+                ".cfi_adjust_cfa_offset 8",
+                "call {target}",
+                "mov qword ptr [rsp], rax",
+                "call {leave}",
+                "pop rax",
+                ".cfi_adjust_cfa_offset -8",
+                "ret",
+                ".cfi_endproc",
+                target = sym $target,
+                leave = sym $crate::scheduler::free_running::leave,
+            )
+        }
+    };
+    ($name:ident $register:literal $target:path) => {
+        stubs! { $name $register $target; }
+    };
+}
+
+/// A child has ended, and this is how.
+fn ended(status: Pointer, child: c_int) {
+    if child > 0 {
+        takes_object(SIGNALS);
+        writes(status, 4);
+    }
+}
+
+// Message queues and semaphores of System V.
+
+const UNLOCK: c_int = 8;
+
+fn queue(id: c_int) -> u64 {
+    object_of([u64::MAX, 1, id as u64, 0]) as u64
+}
+
+fn set(id: c_int) -> u64 {
+    object_of([u64::MAX, 2, id as u64, 0]) as u64
+}
+
+fn any_operation(operations: Pointer, count: usize, is: fn(i16) -> bool) -> bool {
+    (0..count).any(|i| is(Address::from(operations).plus(6 * i + 2).read()))
+}
+
+/// Sets of descriptors below `limit`, which the kernel has written.
+fn sets(limit: c_int, answer: c_int, sets: [Pointer; 3], each: fn(Pointer, usize)) {
+    if answer >= 0 {
+        let bytes = (limit.max(0) as usize).div_ceil(64) * 8;
+        sets.into_iter().for_each(|set| each(set, bytes));
+    }
+}
+
+fn length(count: isize) -> usize {
+    count.max(0) as usize
+}
+
+calls! {
+    Some(by_errno);
+    read "rcx" (fd: c_int, to: Pointer, n: usize) -> isize; may_write(to, n); |r| { takes(fd); writes(to, length(*r)) };
+    __read_chk "r8" (fd: c_int, to: Pointer, n: usize, m: usize) -> isize; may_write(to, n);
+        |r| { takes(fd); writes(to, length(*r)) };
+    pread "r8" (fd: c_int, to: Pointer, n: usize, at: i64) -> isize; may_write(to, n);
+        |r| { takes(fd); writes(to, length(*r)) };
+    pread64 "r8" (fd: c_int, to: Pointer, n: usize, at: i64) -> isize; may_write(to, n);
+        |r| { takes(fd); writes(to, length(*r)) };
+    readv "rcx" (fd: c_int, to: Pointer, n: c_int) -> isize; vector(to, n, isize::MAX, may_write);
+        |r| { takes(fd); vector(to, n, *r, writes) };
+    recv "r8" (fd: c_int, to: Pointer, n: usize, f: c_int) -> isize; may_write(to, n);
+        |r| { takes(fd); writes(to, length(*r)) };
+    recvfrom stack (fd: c_int, to: Pointer, n: usize, f: c_int, a: Pointer, l: Pointer) -> isize; may_write(to, n);
+        |r| { takes(fd); writes(to, length(*r)) };
+    recvmsg "rcx" (fd: c_int, m: Pointer, f: c_int) -> isize; message(m, isize::MAX, may_write);
+        |r| { takes(fd); message(m, *r, writes); if *r >= 0 { brought(m) } };
+    recvmmsg "r9" (fd: c_int, m: Pointer, n: c_uint, f: c_int, t: Pointer) -> c_int;
+        messages(m, n, |m, _| message(m, isize::MAX, may_write));
+        |r| { takes(fd); messages(m, (*r).max(0) as c_uint, |m, length| { message(m, length, writes); brought(m) }) };
+    sendmmsg "r8" (fd: c_int, m: Pointer, n: c_uint, f: c_int) -> c_int;
+        { messages(m, n, |m, _| message(m, isize::MAX, reads)); gives(fd) }; |_r| ();
+    splice stack (from: c_int, a: Pointer, to: c_int, b: Pointer, n: usize, f: c_uint) -> isize; puts_into(to);
+        |_r| takes(from);
+    eventfd_read "rdx" (fd: c_int, to: Pointer) -> c_int; may_write(to, 8); |r| if *r == 0 { takes(fd); writes(to, 8) };
+    eventfd_write "rdx" (fd: c_int, n: u64) -> c_int; gives(fd); |_r| ();
+    mq_send "r8" (q: c_int, from: Pointer, n: usize, k: c_uint) -> c_int; { reads(from, n); gives(q) }; |_r| ();
+    mq_timedsend "r9" (q: c_int, from: Pointer, n: usize, k: c_uint, t: Pointer) -> c_int; { reads(from, n); gives(q) };
+        |_r| ();
+    mq_receive "r8" (q: c_int, to: Pointer, n: usize, k: Pointer) -> isize; { may_write(to, n); may_write(k, 4) };
+        |r| if *r >= 0 { takes(q); writes(to, length(*r)); writes(k, 4) };
+    mq_timedreceive "r9" (q: c_int, to: Pointer, n: usize, k: Pointer, t: Pointer) -> isize;
+        { may_write(to, n); may_write(k, 4) };
+        |r| if *r >= 0 { takes(q); writes(to, length(*r)); writes(k, 4) };
+    __recv_chk "r9" (fd: c_int, to: Pointer, n: usize, m: usize, f: c_int) -> isize; may_write(to, n);
+        |r| { takes(fd); writes(to, length(*r)) };
+    __pread_chk "r9" (fd: c_int, to: Pointer, n: usize, at: i64, m: usize) -> isize; may_write(to, n);
+        |r| { takes(fd); writes(to, length(*r)) };
+    __pread64_chk "r9" (fd: c_int, to: Pointer, n: usize, at: i64, m: usize) -> isize; may_write(to, n);
+        |r| { takes(fd); writes(to, length(*r)) };
+    preadv "r8" (fd: c_int, to: Pointer, n: c_int, at: i64) -> isize; vector(to, n, isize::MAX, may_write);
+        |r| { takes(fd); vector(to, n, *r, writes) };
+    preadv64 "r8" (fd: c_int, to: Pointer, n: c_int, at: i64) -> isize; vector(to, n, isize::MAX, may_write);
+        |r| { takes(fd); vector(to, n, *r, writes) };
+    pwritev "r8" (fd: c_int, from: Pointer, n: c_int, at: i64) -> isize;
+        { vector(from, n, isize::MAX, reads); puts_into(fd) }; |_r| ();
+    pwritev64 "r8" (fd: c_int, from: Pointer, n: c_int, at: i64) -> isize;
+        { vector(from, n, isize::MAX, reads); puts_into(fd) }; |_r| ();
+    write "rcx" (fd: c_int, from: Pointer, n: usize) -> isize; { reads(from, n); puts_into(fd) }; |_r| ();
+    pwrite "r8" (fd: c_int, from: Pointer, n: usize, at: i64) -> isize; { reads(from, n); puts_into(fd) }; |_r| ();
+    pwrite64 "r8" (fd: c_int, from: Pointer, n: usize, at: i64) -> isize; { reads(from, n); puts_into(fd) }; |_r| ();
+    writev "rcx" (fd: c_int, from: Pointer, n: c_int) -> isize; { vector(from, n, isize::MAX, reads); puts_into(fd) };
+        |_r| ();
+    send "r8" (fd: c_int, from: Pointer, n: usize, f: c_int) -> isize; { reads(from, n); gives(fd) }; |_r| ();
+    sendto stack (fd: c_int, from: Pointer, n: usize, f: c_int, a: Pointer, l: c_uint) -> isize;
+        { reads(from, n); gives(fd) }; |_r| ();
+    sendmsg "rcx" (fd: c_int, m: Pointer, f: c_int) -> isize; { message(m, isize::MAX, reads); gives(fd) }; |_r| ();
+    accept "rcx" (fd: c_int, a: Pointer, l: Pointer) -> c_int; (); |r| accepted(*r);
+    accept4 "r8" (fd: c_int, a: Pointer, l: Pointer, f: c_int) -> c_int; (); |r| accepted(*r);
+    connect "rcx" (fd: c_int, a: Pointer, l: c_uint) -> c_int; gives(fd); |_r| ();
+    poll "rcx" (f: Pointer, n: c_ulong, t: c_int) -> c_int; may_write(f, n as usize * 8);
+        |r| { writes(f, n as usize * 8); polled(f, n as usize, *r) };
+    ppoll "r8" (f: Pointer, n: c_ulong, t: Pointer, s: Pointer) -> c_int; may_write(f, n as usize * 8);
+        |r| { writes(f, n as usize * 8); polled(f, n as usize, *r) };
+    __poll_chk "r8" (f: Pointer, n: c_ulong, t: c_int, m: usize) -> c_int; may_write(f, n as usize * 8);
+        |r| { writes(f, n as usize * 8); polled(f, n as usize, *r) };
+    select "r9" (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer) -> c_int; sets(n, 0, [r, w, e], may_write);
+        |a| { sets(n, *a, [r, w, e], writes); selected(n, *a, [r, e]) };
+    pselect stack (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer, s: Pointer) -> c_int;
+        sets(n, 0, [r, w, e], may_write);
+        |a| { sets(n, *a, [r, w, e], writes); selected(n, *a, [r, e]) };
+    epoll_wait "r8" (fd: c_int, to: Pointer, n: c_int, t: c_int) -> c_int; may_write(to, 12 * n.max(0) as usize);
+        |r| { takes(fd); writes(to, 12 * (*r).max(0) as usize); waited(fd, to, *r) };
+    epoll_pwait "r9" (fd: c_int, to: Pointer, n: c_int, t: c_int, s: Pointer) -> c_int;
+        may_write(to, 12 * n.max(0) as usize);
+        |r| { takes(fd); writes(to, 12 * (*r).max(0) as usize); waited(fd, to, *r) };
+    epoll_pwait2 "r9" (fd: c_int, to: Pointer, n: c_int, t: Pointer, s: Pointer) -> c_int;
+        may_write(to, 12 * n.max(0) as usize);
+        |r| { takes(fd); writes(to, 12 * (*r).max(0) as usize); waited(fd, to, *r) };
+    nanosleep "rdx" (t: *const Timespec, l: Pointer) -> c_int; (); |_r| ();
+    usleep "rsi" (t: c_uint) -> c_int; (); |_r| ();
+    sleep "rsi" (t: c_uint) -> c_uint; (); |_r| ();
+    wait "rsi" (s: Pointer) -> c_int; may_write(s, 4); |r| ended(s, *r);
+    waitpid "rcx" (p: c_int, s: Pointer, f: c_int) -> c_int; may_write(s, 4); |r| ended(s, *r);
+    wait3 "rcx" (s: Pointer, f: c_int, u: Pointer) -> c_int; may_write(s, 4); |r| ended(s, *r);
+    wait4 "r8" (p: c_int, s: Pointer, f: c_int, u: Pointer) -> c_int; may_write(s, 4); |r| ended(s, *r);
+    waitid "r8" (k: c_int, i: c_uint, s: Pointer, f: c_int) -> c_int; (); |r| if *r == 0 { takes_object(SIGNALS) };
+    sigwaitinfo "rdx" (s: Pointer, i: Pointer) -> c_int; (); |r| if *r > 0 { takes_object(SIGNALS) };
+    sigtimedwait "rcx" (s: Pointer, i: Pointer, t: Pointer) -> c_int; (); |r| if *r > 0 { takes_object(SIGNALS) };
+    sigsuspend "rsi" (s: Pointer) -> c_int; (); |_r| ();
+    pause "rdi" () -> c_int; (); |_r| ();
+    lockf "rcx" (fd: c_int, o: c_int, n: i64) -> c_int; (); |_r| ();
+    fsync "rsi" (fd: c_int) -> c_int; (); |_r| ();
+    fdatasync "rsi" (fd: c_int) -> c_int; (); |_r| ();
+    fgets "rcx" (to: Pointer, n: c_int, f: Pointer) -> Pointer; may_write(to, n.max(0) as usize);
+        |r| { takes_stream(f); if !r.is_null() { writes(to, text_length(to) + 1) } };
+    __fgets_chk "r8" (to: Pointer, m: usize, n: c_int, f: Pointer) -> Pointer; may_write(to, n.max(0) as usize);
+        |r| { takes_stream(f); if !r.is_null() { writes(to, text_length(to) + 1) } };
+    __fread_chk "r9" (to: Pointer, m: usize, s: usize, n: usize, f: Pointer) -> usize;
+        may_write(to, s.saturating_mul(n));
+        |r| { takes_stream(f); writes(to, s.saturating_mul(*r)) };
+    fread "r8" (to: Pointer, s: usize, n: usize, f: Pointer) -> usize; may_write(to, s.saturating_mul(n));
+        |r| { takes_stream(f); writes(to, s.saturating_mul(*r)) };
+    getc "rsi" (f: Pointer) -> c_int; (); |_r| takes_stream(f);
+    fgetc "rsi" (f: Pointer) -> c_int; (); |_r| takes_stream(f);
+    msgrcv "r9" (q: c_int, m: Pointer, n: usize, t: c_long, f: c_int) -> isize; may_write(m, 8 + n);
+        |r| if *r >= 0 { takes_object(queue(q)); writes(m, 8 + length(*r)) };
+    msgsnd "r8" (q: c_int, m: Pointer, n: usize, f: c_int) -> c_int; { reads(m, 8 + n); gives_object(queue(q)) };
+        |_r| ();
+}
+
+// These say that they were interrupted without errno.
+calls! {
+    Some(|result| *result == c::EINTR);
+    clock_nanosleep "r8" (k: c_int, f: c_int, t: *const Timespec, l: Pointer) -> c_int; (); |_r| ();
+}
+calls! {
+    Some(|result| *result == -1);
+    thrd_sleep "rdx" (t: *const Timespec, l: Pointer) -> c_int; (); |_r| ();
+}
+
+/// The line may be in another block afterwards.
+extern "C" fn get_line(line: *mut Pointer, size: *mut usize, stream: Pointer, pc: usize) -> isize {
+    let really = || pass_on!(getline(line: *mut Pointer, size: *mut usize, stream: Pointer) -> isize);
+    if line.is_null() || size.is_null() {
+        return really();
+    }
+    let now = || (Address::from(line).read::<Pointer>(), Address::from(size).read::<usize>());
+    let (block, room) = now();
+    let before = || {
+        if !block.is_null() {
+            may_write(block, room)
+        }
+    };
+    around_with(pc, Some(by_errno), before, really, |&got| {
+        takes_stream(stream);
+        if now() != (block, room) {
+            // That the other one was freed is not said: somebody else may have it by now.
+            appeared(now().0);
+        }
+        writes(now().0, if got < 0 { 0 } else { got as usize + 1 });
+        writes(line.cast(), 8);
+        writes(size.cast(), 8);
+    })
+}
+
+stubs! { getline "rcx" get_line; }
+
+/// The blocks of a list of addresses.
+fn listed(first: Pointer) {
+    let mut at = first;
+    while !at.is_null() {
+        appeared(at);
+        // A `struct addrinfo`: its name, and the next one.
+        appeared(Address::from(at).plus(32).read());
+        at = Address::from(at).plus(40).read();
+    }
+}
+
+/// The C library's would not return when it is interrupted.
+extern "C" fn wait_for_signal(set: Pointer, signal: *mut c_int, pc: usize) -> c_int {
+    let null: Pointer = core::ptr::null_mut();
+    // Its errno is its result.
+    let wait = || loop {
+        let before = c::errno();
+        let got = pass_on!(sigtimedwait(set: Pointer, null: Pointer, null: Pointer) -> c_int);
+        let error = c::errno();
+        c::set_errno(before);
+        if got > 0 {
+            Address::from(signal).write(got);
+            return 0;
+        } else if error != c::EINTR || thread::current().is_some_and(cancel::is_requested) {
+            return error;
+        }
+    };
+    around_with(
+        pc,
+        Some(|result| *result == c::EINTR),
+        || may_write(signal.cast(), 4),
+        wait,
+        |result| {
+            if *result == 0 {
+                takes_object(SIGNALS);
+                writes(signal.cast(), 4);
+            }
+        },
+    )
+}
+
+stubs! { sigwait "rdx" wait_for_signal; }
+
+// These are no cancellation points, or take care of what they have begun.
+calls! {
+    None;
+    epoll_ctl "r8" (fd: c_int, o: c_int, of: c_int, e: Pointer) -> c_int; { watches(fd, o, of, e); gives(fd) }; |_r| ();
+    sendfile "r8" (to: c_int, from: c_int, at: Pointer, n: usize) -> isize; puts_into(to); |_r| takes(from);
+    sendfile64 "r8" (to: c_int, from: c_int, at: Pointer, n: usize) -> isize; puts_into(to); |_r| takes(from);
+    flock "rdx" (fd: c_int, o: c_int) -> c_int; if o & UNLOCK != 0 { gives(fd) };
+        |r| if *r == 0 && o & UNLOCK == 0 { takes(fd) };
+    system "rsi" (t: Pointer) -> c_int; (); |_r| ();
+    getaddrinfo "r8" (a: Pointer, b: Pointer, h: Pointer, r: Pointer) -> c_int; may_write(r, 8);
+        |answer| if *answer == 0 { writes(r, 8); listed(Address::from(r).read()) };
+    semop "rcx" (s: c_int, o: Pointer, n: usize) -> c_int; if any_operation(o, n, |o| o > 0) { gives_object(set(s)) };
+        |r| if *r == 0 && any_operation(o, n, |o| o <= 0) { takes_object(set(s)) };
+    semtimedop "r8" (s: c_int, o: Pointer, n: usize, t: Pointer) -> c_int;
+        if any_operation(o, n, |o| o > 0) { gives_object(set(s)) };
+        |r| if *r == 0 && any_operation(o, n, |o| o <= 0) { takes_object(set(s)) };
+}
+
+fn text_length(text: Pointer) -> usize {
+    Address::from(text).text_length(usize::MAX)
+}

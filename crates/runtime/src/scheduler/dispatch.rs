@@ -1,0 +1,282 @@
+//! Which thread gets the token next, and for how long.
+
+use crate::base::kernel;
+use crate::base::lock::{Mutex, futex_wait, futex_wake};
+use crate::base::record::{page, put3};
+use crate::base::relaxed::Relaxed;
+use crate::base::shared::{header, segments, wanted};
+use crate::base::thread::{self, State, Thread};
+use crate::protocol::go::Sleepers;
+use crate::scheduler::free_running::{self, is_free};
+use crate::scheduler::recording::is_on;
+use crate::scheduler::token::{FREE_RUNNING, HOLDER, IGNORING, NOBODY};
+use crate::wire::{self, Segment, op};
+use core::sync::atomic::Ordering::*;
+
+/// Decides who gets the token. Only the holder of this lock changes the states of threads.
+pub static SCHEDULER: Mutex<Scheduler> =
+    Mutex::new(Scheduler { runnable: Vec::new(), blocked: Vec::new(), random: 0, segment: 0 });
+
+pub struct Scheduler {
+    /// Threads that wait for the token, first come first.
+    runnable: Vec<&'static Thread>,
+    /// Threads that are blocked, first come first.
+    blocked: Vec<&'static Thread>,
+    /// State of the random numbers; 0: take turns.
+    random: u64,
+    /// Next segment of the schedule to follow.
+    segment: usize,
+}
+
+/// Whether the schedule is still followed. Changed under the lock, read without it.
+static FOLLOWING: Relaxed<bool> = Relaxed::zero();
+
+/// How many threads wait for the token. Changed under the lock, read without it.
+static RUNNABLE: Relaxed<usize> = Relaxed::zero();
+
+pub fn following() -> bool {
+    FOLLOWING.get()
+}
+
+/// Whether some thread waits for its turn.
+pub fn others_wait() -> bool {
+    RUNNABLE.get() > 0 || following()
+}
+
+/// Ends the holder's turn at its next step, unless a schedule is followed.
+pub fn end_turn_early() {
+    let left = page().budget.get();
+    if !following() && !is_free() && left > 0 {
+        page().granted.subtract(left);
+        page().budget.set(0);
+    }
+}
+
+/// Whether everything has to stop because the schedule has ended, or can no longer be followed: the tool looks at it
+/// and ends the program.
+fn stopped_for_good() -> bool {
+    wanted().stop_at_end && header().outcome.load(Relaxed) != 0
+}
+
+fn stop_following(outcome: u32) {
+    FOLLOWING.set(false);
+    header().outcome.store(outcome, Release);
+    futex_wake(&header().outcome, 1, true);
+}
+
+/// Waits until the tool has looked at the threads. All of them stand still, because the caller holds the scheduler's
+/// lock.
+fn let_the_tool_look() {
+    let header = header();
+    header.outcome.store(wire::STANDING, Release);
+    futex_wake(&header.outcome, 1, true);
+    while header.looked.load(Acquire) == 0 && kernel::is_alive(wanted().tool) {
+        futex_wait(&header.looked, 0, Some(500_000_000), true);
+    }
+    header.outcome.store(0, Release);
+}
+
+impl Scheduler {
+    /// Before the first turn.
+    pub fn prepare(&mut self, seed: u64, follows: bool) {
+        self.runnable.reserve(1024);
+        self.blocked.reserve(1024);
+        self.random = seed;
+        FOLLOWING.set(follows);
+    }
+
+    fn segment(&self) -> Option<Segment> {
+        following().then(|| segments()[self.segment])
+    }
+
+    fn random(&mut self) -> u64 {
+        let x = &mut self.random;
+        *x ^= *x << 13;
+        *x ^= *x >> 7;
+        *x ^= *x << 17;
+        *x
+    }
+
+    /// Gives the token to the thread that runs next, or to nobody.
+    pub fn dispatch(&mut self) {
+        if !is_on() {
+            return;
+        }
+        if let Some(segment) = self.segment() {
+            match thread::by_number(segment.thread) {
+                Some(thread) if thread.is(State::Runnable) => {
+                    self.remove_runnable(thread);
+                    return self.give(thread);
+                }
+                Some(thread) if thread.is(State::Blocked) && thread.timed.get() && segment.timeout != 0 => {
+                    thread.timed_out.set(true);
+                    self.unblock(thread);
+                    return self.give(thread);
+                }
+                // As in the recording, it looks again.
+                Some(thread) if thread.is(State::Blocked) && thread.retries.get() => {
+                    self.unblock(thread);
+                    return self.give(thread);
+                }
+                // It comes back on its own.
+                Some(thread) if thread.is(State::External) => return HOLDER.0.store(NOBODY, Release),
+                _ => stop_following(wire::DIVERGED),
+            }
+        }
+        if stopped_for_good() || self.runnable.is_empty() {
+            return HOLDER.0.store(NOBODY, Release);
+        }
+        let index = match self.random {
+            0 => 0,
+            _ => self.random() as usize % self.runnable.len(),
+        };
+        let thread = self.runnable.remove(index);
+        RUNNABLE.set(self.runnable.len());
+        self.give(thread);
+    }
+
+    fn give(&mut self, thread: &'static Thread) {
+        thread.set(State::Running);
+        self.begin_turn(thread);
+        let bits = match thread.ignoring.get() {
+            _ if is_free() => FREE_RUNNING,
+            0 => 0,
+            _ => IGNORING,
+        };
+        HOLDER.0.store(thread.address() | bits, Release);
+        thread.go.give(sleepers());
+    }
+
+    /// Begins a turn of a thread: decides how long it is, and records whose it is.
+    pub fn begin_turn(&mut self, thread: &Thread) {
+        let steps = thread.steps.get();
+        let granted = match self.segment() {
+            // A turn of a free-running thread has no limit.
+            None if is_free() => i64::MAX / 2,
+            Some(segment) => segment.until.saturating_sub(steps).min(1 << 60) as i64,
+            None if self.random != 0 => 1 + (self.random() % (2 * wanted().quantum)) as i64,
+            None => wanted().quantum as i64,
+        };
+        page().granted.set(granted);
+        page().budget.set(granted);
+        let timed_out = (thread.was_blocked.replace(false) && thread.timed_out.get()) as u64;
+        let when = if is_free() { free_running::time() } else { steps };
+        put3(wire::head(op::SWITCH, 0, 0), thread.number.get() as u64 | timed_out << 32, when);
+        if is_free() {
+            put3(wire::head(op::UP_TO, 0, 0), thread.own.position(), 0);
+        }
+    }
+
+    /// Ends the turn of the holder; `dispatch` follows.
+    pub fn end_turn(&mut self, thread: &Thread) {
+        let left = page().budget.get();
+        thread.steps.add((page().granted.replace(left) - left) as u64);
+        if is_free() {
+            put3(wire::head(op::TURN_END, 0, 0), free_running::time(), 0);
+        }
+        let Some(segment) = self.segment() else { return };
+        let steps = thread.steps.get();
+        if segment.thread != thread.number.get() || steps < segment.until && thread.is(State::Blocked) {
+            return stop_following(wire::DIVERGED);
+        }
+        if steps >= segment.until || thread.is(State::Dead) {
+            self.segment += 1;
+            header().replayed.store(self.segment as u64, Relaxed);
+            if self.segment as u64 == wanted().look_before {
+                let_the_tool_look();
+            }
+            if self.segment == segments().len() {
+                stop_following(wire::FOLLOWED);
+            }
+        }
+    }
+
+    /// Puts a thread into the queue for the token.
+    pub fn make_runnable(&mut self, thread: &'static Thread) {
+        thread.set(State::Runnable);
+        self.queue(thread);
+        if HOLDER.0.load(Relaxed) == NOBODY {
+            self.dispatch();
+        }
+    }
+
+    /// Puts a runnable thread at the end of the queue.
+    pub fn queue(&mut self, thread: &'static Thread) {
+        self.runnable.push(thread);
+        RUNNABLE.set(self.runnable.len());
+    }
+
+    fn remove_runnable(&mut self, thread: &Thread) {
+        self.runnable.retain(|&other| other != thread);
+        RUNNABLE.set(self.runnable.len());
+    }
+
+    /// Notes that a thread waits for something other than the token.
+    pub fn block(&mut self, thread: &'static Thread) {
+        thread.set(State::Blocked);
+        self.blocked.push(thread);
+    }
+
+    /// Notes that it no longer does.
+    pub fn unblock(&mut self, thread: &Thread) {
+        self.blocked.retain(|&other| other != thread);
+    }
+
+    /// Moves a blocked thread into the queue for the token.
+    pub fn resume(&mut self, thread: &'static Thread) {
+        self.unblock(thread);
+        self.make_runnable(thread);
+    }
+
+    /// Whether the schedule has a waiting thread time out next: then it is not the one that was woken.
+    fn will_time_out(&self, thread: &Thread) -> bool {
+        following()
+            && thread.timed.get()
+            && segments()[self.segment..]
+                .iter()
+                .find(|segment| segment.thread == thread.number.get())
+                .is_some_and(|segment| segment.timeout != 0)
+    }
+
+    /// Resumes up to `most` threads that wait for the key. Returns how many there were, and whether one of them
+    /// starves.
+    pub fn wake(&mut self, key: usize, most: usize, notify: u64) -> (usize, bool) {
+        let (mut woken, mut starving) = (0, false);
+        let mut index = 0;
+        while index < self.blocked.len() && woken < most {
+            let thread = self.blocked[index];
+            if thread.key.get() == key && !self.will_time_out(thread) {
+                self.blocked.remove(index);
+                thread.notified_by.set(notify);
+                starving |= thread.starves.get();
+                self.make_runnable(thread);
+                woken += 1;
+            } else {
+                index += 1;
+            }
+        }
+        (woken, starving)
+    }
+
+    /// Has threads that wait for a lock look again if nobody runs: perhaps uninstrumented code has released one.
+    pub fn retry_locks(&mut self) {
+        if !following() && HOLDER.0.load(Relaxed) == NOBODY {
+            let blocked = core::mem::take(&mut self.blocked);
+            let (retry, stay): (Vec<_>, Vec<_>) = blocked.into_iter().partition(|thread| thread.retries.get());
+            self.blocked = stay;
+            retry.into_iter().for_each(|thread| self.make_runnable(thread));
+        }
+    }
+
+    /// Forgets a thread that is gone.
+    pub fn bury(&mut self, thread: &Thread) {
+        thread.set(State::Dead);
+        self.remove_runnable(thread);
+        self.unblock(thread);
+    }
+}
+
+/// Free-running threads announce that they go to sleep, as their turns are short.
+pub fn sleepers() -> Sleepers {
+    if is_free() { Sleepers::SaySo } else { Sleepers::Silent }
+}
