@@ -266,6 +266,8 @@ pub trait Host: Sync {
     fn race(&self, race: RaceClaim) -> Result<(), String>;
     /// The same for a deadlock: acquires that wait for each other.
     fn deadlock(&self, claim: DeadlockClaim) -> Result<(), String>;
+    /// The races of this engine that were filed so far, each by its two events.
+    fn filed(&self) -> Vec<(EventId, EventId)>;
     /// Whether a deadlock of the same locks, or at the same locations, was filed before.
     fn knows_deadlock(&self, pending: &[EventId]) -> bool;
     /// Something is left open; the engine's answer is not complete.

@@ -242,6 +242,10 @@ impl Host for Filing<'_, '_> {
         Ok(())
     }
 
+    fn filed(&self) -> Vec<(EventId, EventId)> {
+        self.lock().analysis.races.iter().map(|race| (race.first, race.second)).collect()
+    }
+
     fn deadlock(&self, claim: DeadlockClaim) -> Result<(), String> {
         let DeadlockClaim { pending, schedule, level } = claim;
         let checker = self.checkers.of_all();

@@ -232,7 +232,7 @@ impl Ring {
         let first = PAGE + (settings.schedule.len() * size_of::<Segment>()).next_multiple_of(PAGE);
         let own = if settings.free { TABLE + OWN_CHUNKS * OWN_CHUNK } else { 0 };
         let length = first + CHUNKS * CHUNK + own;
-        let file = memory_file("snag-recorder")?;
+        let file = memory_file("snag-recording")?;
         // SAFETY: plain system calls on our own descriptor.
         let memory = unsafe {
             if libc::ftruncate(file.as_raw_fd(), length as i64) != 0 {

@@ -49,7 +49,12 @@ impl Engine for Symbolic {
         let worth_while = level && is_symbolic(context.trace) && highest_level(context.trace) > Level::Writer;
         match first_half {
             Some(first_half) if !worth_while => first_half,
-            Some(first_half) => together(first_half, relaxed(context)),
+            Some(first_half) => {
+                // What level `control` has proved needs no other proof.
+                let filed = context.host.filed().into_iter().map(|(first, second)| context.key(first, second));
+                let known = context.known.iter().copied().chain(filed).collect();
+                together(first_half, relaxed(&Context { known: &known, ..*context }))
+            }
             None => relaxed(context),
         }
     }
@@ -70,7 +75,7 @@ fn together<'c>(first: Found<'c>, second: Found<'c>) -> Found<'c> {
 }
 
 /// Asks about all pairs at level `symbolic` whose findings nobody has proved.
-fn relaxed<'c>(context: &'c Context<'c>) -> Found<'c> {
+fn relaxed(context: &Context) -> Found<'static> {
     let started = Instant::now();
     let Context { trace, cells, settings, host, .. } = *context;
     if host.is_up() {

@@ -288,10 +288,8 @@ impl Survey {
                     self.clocks.raise(thread, self.notifies[at].1, notify.0 + 1);
                 }
             }
-            Action::MethodBegin { reach, .. } => {
-                if !tables.reach_objects(reach).is_empty() {
-                    self.calls.insert((reach, thread));
-                }
+            Action::MethodBegin { reach, .. } if !tables.reach_objects(reach).is_empty() => {
+                self.calls.insert((reach, thread));
             }
             _ => {}
         }
