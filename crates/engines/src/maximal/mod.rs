@@ -12,12 +12,12 @@
 //!
 //! | to learn about | read |
 //! |---|---|
-//! | which pairs and cycles are asked about | [`pairs`], [`cycles`], [`contended`], [`guards`] |
-//! | one question, and who answers it | [`query`]; its stages [`cuts`], [`nogood`], [`observed`], [`search`] |
-//! | what is known before anything is asked | [`index`]; its orders [`hard`], [`saturation`], [`observed`] |
-//! | the refinement loop | [`search`]; it proposes ([`proposal`]), runs ([`run`], [`state`]) and learns ([`formula`]) |
-//! | what values mean | [`semantics`]; [`recorded`] values, [`symbolic`] values |
-//! | the solver and its order theory | [`solver`], [`order`], [`atoms`] |
+//! | which pairs and cycles are asked about | `pairs`, `cycles`, `contended`, `guards` |
+//! | one question, and who answers it | `query`; its stages `cuts`, `nogood`, `observed`, `search` |
+//! | what is known before anything is asked | `index`; its orders `hard`, `saturation`, `observed` |
+//! | the refinement loop | `search`; it proposes (`proposal`), runs (`run`, `state`) and learns (`formula`) |
+//! | what values mean | `semantics`; `recorded` values, `symbolic` values |
+//! | the solver and its order theory | `solver`, `order`, `atoms` |
 
 mod asking;
 mod atoms;
