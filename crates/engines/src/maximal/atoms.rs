@@ -1,7 +1,8 @@
-//! Atoms of the order theory: the events that the solver talks about, as nodes of its graph, and variables for their order.
+//! Atoms of the order theory: the events that the solver talks about, as nodes of its graph, and variables for their
+//! order.
 //!
-//! One more node is *now*, the moment at which the target comes next. What does not happen comes after now, in the order of the
-//! trace; so "a before b" is true if only a happens, and "a before now" says that a happens.
+//! One more node is *now*, the moment at which the target comes next. What does not happen comes after now, in the
+//! order of the trace; so "a before b" is true if only a happens, and "a before now" says that a happens.
 
 use crate::maximal::index::Index;
 use crate::maximal::order::Node;
@@ -72,8 +73,8 @@ impl Atoms {
         self.atom(node, self.now, preferred)
     }
 
-    /// Puts the graph in order, if it has changed. False if there is a cycle: as fixed edges follow the order of the trace,
-    /// only what the solver knows for certain can close one.
+    /// Puts the graph in order, if it has changed. False if there is a cycle: as fixed edges follow the order of the
+    /// trace, only what the solver knows for certain can close one.
     pub fn sort(&mut self) -> bool {
         if !std::mem::take(&mut self.unsorted) {
             return true;

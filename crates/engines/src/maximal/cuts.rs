@@ -111,8 +111,8 @@ impl Cuts {
     }
 }
 
-/// An event of the target on the other side of a branch is preceded by the alloc of what it accesses. `None` if the branch
-/// cannot go there, or cannot any more.
+/// An event of the target on the other side of a branch is preceded by the alloc of what it accesses. `None` if the
+/// branch cannot go there, or cannot any more.
 fn on_other_sides(index: &Index, expressions: &Expressions, target: &Target, least: &mut [u32]) -> Option<()> {
     let Index { threads, saturated, cells, .. } = index;
     for &event in target.events.iter().filter(|&&event| index.op(event).on_other_side()) {

@@ -1,8 +1,10 @@
-//! The formula that the loop refines: clauses about the order of events and about what else the semantics of values needs.
+//! The formula that the loop refines: clauses about the order of events and about what else the semantics of values
+//! needs.
 //!
-//! What the bounds of the question say about an event is folded away while a clause is made. Where refutations are to leave
-//! nogoods, each clause notes what it has taken from the bounds, and has a literal that switches it on; the switches that an
-//! unsatisfiable core contains, made smaller one by one, say which of the bounds the refutation has used.
+//! What the bounds of the question say about an event is folded away while a clause is made. Where refutations are to
+//! leave nogoods, each clause notes what it has taken from the bounds, and has a literal that switches it on; the
+//! switches that an unsatisfiable core contains, made smaller one by one, say which of the bounds the refutation has
+//! used.
 
 use crate::maximal::atoms::{Atoms, Decided};
 use crate::maximal::cuts::{Cuts, Target};

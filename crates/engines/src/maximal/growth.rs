@@ -9,8 +9,8 @@ use snag_model::{EventId, Op};
 type Todo = Vec<(usize, u32)>;
 
 impl<'i, V: Values<'i>> Run<'i, V> {
-    /// Grows the cut to `least`, what is proposed, and what that needs: the writes that reads are to see, the ends of sections
-    /// that stand in the way, the posts that waits were served by.
+    /// Grows the cut to `least`, what is proposed, and what that needs: the writes that reads are to see, the ends of
+    /// sections that stand in the way, the posts that waits were served by.
     pub(super) fn grow(&mut self, least: &[u32]) {
         let Index { threads, visible, .. } = self.index;
         let mut todo: Todo = least.iter().copied().enumerate().collect();

@@ -160,8 +160,8 @@ impl<'t> Index<'t> {
     }
 
     #[inline]
-    /// Which of two events comes first, if that is the same in all schedules that have both and begin like the trace up to
-    /// `base`; and whether only because of that.
+    /// Which of two events comes first, if that is the same in all schedules that have both and begin like the trace up
+    /// to `base`; and whether only because of that.
     pub(crate) fn settled(&self, first: EventId, second: EventId, base: EventId) -> Option<(bool, bool)> {
         let Index { threads, saturated, .. } = self;
         if threads.thread(first) == threads.thread(second) {
@@ -177,7 +177,8 @@ impl<'t> Index<'t> {
         }
     }
 
-    /// Of a thread's writes of a cell how many come before a read in any case, if the trace begins as it was up to `base`.
+    /// Of a thread's writes of a cell how many come before a read in any case, if the trace begins as it was up to
+    /// `base`.
     pub(crate) fn writes_before(&self, read: EventId, list: &Writes, base: EventId) -> usize {
         let Index { threads, saturated, .. } = self;
         let count = match list.thread == threads.thread(read) {

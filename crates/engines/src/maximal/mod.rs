@@ -3,8 +3,8 @@
 //! Huang, Luo, Roşu: GPredict; Huang, Zhou: RDIT (OOPSLA 2016), whose MC and RDIT ask a constraint solver, for every
 //! conflicting pair, whether a feasible schedule makes it adjacent.
 //!
-//! Guarantee: [`Queries::ask`] answers `Possible` with a schedule that the checker accepts, and `Impossible` only if there
-//! is none at that level; so no sound tool that sees the same trace can say otherwise.
+//! Guarantee: [`Queries::ask`] answers `Possible` with a schedule that the checker accepts, and `Impossible` only if
+//! there is none at that level; so no sound tool that sees the same trace can say otherwise.
 //!
 //! Deviation: whole traces instead of windows; most queries are answered by three quick stages, the others by
 //! counterexample-guided refinement (CEGAR, lazy SMT) that tells the solver only as much of the trace as it has to

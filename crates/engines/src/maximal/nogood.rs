@@ -1,9 +1,9 @@
 //! Nogoods: what a refutation teaches about other questions.
 //!
 //! A search that ends in a contradiction has used of its question only that some events happen and that some others do
-//! not: the bounds that the clauses of its unsatisfiable core mention. So no feasible schedule contains the former and none of
-//! the latter, whatever the question is. Threads that keep out of each other's way by means of their own do so a thousand
-//! times in the same manner; one nogood refutes all of them at the price of one search.
+//! not: the bounds that the clauses of its unsatisfiable core mention. So no feasible schedule contains the former and
+//! none of the latter, whatever the question is. Threads that keep out of each other's way by means of their own do so
+//! a thousand times in the same manner; one nogood refutes all of them at the price of one search.
 
 use crate::maximal::cuts::Cuts;
 use crate::maximal::threads::Threads;

@@ -8,8 +8,8 @@
 //! | local | both | the trace up to a few hundred events before, then a short search |
 //! | search | both | the refinement loop over the whole trace ([`crate::maximal::search`]) |
 //!
-//! The level of the index decides about the semantics of values. Symbolic values leave no nogoods and need not keep what was
-//! observed, so they have no second and third stage, and their local stage only ever says yes.
+//! The level of the index decides about the semantics of values. Symbolic values leave no nogoods and need not keep
+//! what was observed, so they have no second and third stage, and their local stage only ever says yes.
 
 use crate::maximal::cuts::{Cuts, Target};
 use crate::maximal::index::Index;
@@ -82,7 +82,8 @@ pub enum Backend {
     /// This crate: the stages, one after the other.
     #[default]
     Own,
-    /// Z3 alone, asked about what the query can need ([`crate::maximal::z3`]). The answers are the same; it takes longer.
+    /// Z3 alone, asked about what the query can need ([`crate::maximal::z3`]). The answers are the same; it takes
+    /// longer.
     #[cfg(feature = "z3")]
     Z3,
 }
@@ -94,8 +95,8 @@ pub struct Limits {
     pub backend: Backend,
     /// Skip the stages that find schedules quickly. For tests and comparisons: the answers are the same.
     pub search_only: bool,
-    /// How many events before the target the local stage lets go of, one attempt after the other; what suits the level if
-    /// nothing is said.
+    /// How many events before the target the local stage lets go of, one attempt after the other; what suits the level
+    /// if nothing is said.
     pub local: Option<&'static [u32]>,
     /// At level `symbolic`: branches may go the other way.
     pub may_diverge: bool,
@@ -173,8 +174,9 @@ impl<'i, 't> Queries<'i, 't> {
     }
 
     /// Whether all these events, of different threads, can come next after a feasible schedule: the two accesses of a
-    /// race, or the acquires of a deadlock; at level `symbolic`, accesses also on the other side of a branch. That they conflict, or wait
-    /// for each other, is for the caller to know. What another backend answers counts as the answer of the search.
+    /// race, or the acquires of a deadlock; at level `symbolic`, accesses also on the other side of a branch. That they
+    /// conflict, or wait for each other, is for the caller to know. What another backend answers counts as the answer
+    /// of the search.
     pub fn ask(&mut self, events: &[EventId]) -> (Answer, Stage) {
         self.effort = Effort::default();
         self.diverging.clear();

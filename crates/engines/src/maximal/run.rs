@@ -1,10 +1,10 @@
-//! Runs a proposal: executes a set of events greedily, in the order of the trace as far as the proposal allows, and notes
-//! where that breaks a rule.
+//! Runs a proposal: executes a set of events greedily, in the order of the trace as far as the proposal allows, and
+//! notes where that breaks a rule.
 //!
-//! The set is grown from what every schedule needs by what is needed next ([`crate::maximal::growth`]). An event that cannot happen
-//! waits; if all wait, the earliest one is executed nevertheless and the rule it breaks is a [`Violation`], for which the
-//! solver gets clauses. A run without violations is a witness. What no schedule can change is passed over in one step
-//! ([`crate::maximal::visible`]).
+//! The set is grown from what every schedule needs by what is needed next ([`crate::maximal::growth`]). An event that
+//! cannot happen waits; if all wait, the earliest one is executed nevertheless and the rule it breaks is a
+//! [`Violation`], for which the solver gets clauses. A run without violations is a witness. What no schedule can change
+//! is passed over in one step ([`crate::maximal::visible`]).
 
 use crate::maximal::cuts::{Cuts, Target};
 use crate::maximal::index::Index;

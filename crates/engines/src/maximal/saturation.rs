@@ -1,7 +1,7 @@
 //! The saturated order: what follows for every schedule from the reads that have to be kept and from the locks.
 //!
-//! Guarantee: if an event is in a feasible schedule without superfluous last reads, so is all that the saturated order puts
-//! before it, earlier. Derived from facts by sound rules, so it may be cut short at any time:
+//! Guarantee: if an event is in a feasible schedule without superfluous last reads, so is all that the saturated order
+//! puts before it, earlier. Derived from facts by sound rules, so it may be cut short at any time:
 //!
 //! - a read that must be kept comes after one of the writes it may see, so after all that is before each of these;
 //! - if a section on a lock has begun before an event inside another one on the same lock, it has ended before as well.
@@ -23,8 +23,8 @@ const MOST_SOURCES: usize = 64;
 /// Passes over the trace; rarely more than three find anything new.
 const MOST_PASSES: usize = 6;
 
-/// Of a lock that more threads than this use only the nearest sections before an event are looked at, and a cell that more threads write
-/// is not looked at.
+/// Of a lock that more threads than this use only the nearest sections before an event are looked at, and a cell that
+/// more threads write is not looked at.
 const MOST_LISTS: usize = if cfg!(debug_assertions) { 6 } else { 256 };
 
 /// How many these are.
@@ -33,8 +33,8 @@ const NEAREST: usize = 16;
 /// After so many events somebody is asked whether to stop.
 const PATIENCE: usize = 1 << 16;
 
-/// Replaces the saturated order of an index, which is the hard order at first, by a stronger one; or leaves it as it is if
-/// there is no time.
+/// Replaces the saturated order of an index, which is the hard order at first, by a stronger one; or leaves it as it is
+/// if there is no time.
 pub(crate) fn saturate(index: &mut Index, stop: &dyn Fn() -> bool) {
     for _ in 0..MOST_PASSES {
         let mut pass = Pass::new(index);

@@ -1,15 +1,18 @@
 //! The refinement loop: counterexample-guided abstraction refinement (CEGAR), as a lazy SMT solver does it.
 //!
-//! Variables say which of two events comes first, and what the semantics of values needs beside ([`Semantics`]). A round:
+//! Variables say which of two events comes first, and what the semantics of values needs beside ([`Semantics`]). A
+//! round:
 //!
 //! 1. the SAT solver, with the order theory attached ([`crate::maximal::order`]), *proposes* an assignment;
-//! 2. a *run* follows the [`Proposal`](crate::maximal::proposal::Proposal) through the whole trace, and is a witness, or breaks rules;
+//! 2. a *run* follows the [`Proposal`](crate::maximal::proposal::Proposal) through the whole trace, and is a witness,
+//!    or breaks rules;
 //! 3. for each broken rule the clauses are *learnt* that exclude it.
 //!
-//! The clauses are an abstraction of the trace, and a run that breaks a rule is a spurious counterexample. Each clause holds for
-//! every feasible schedule, so what the solver refutes is impossible; and the run keeps to all that the solver has decided,
-//! so a rule whose clauses were added cannot be broken in the same way again. docs/maximal.md has the argument in full. From the
-//! unsatisfiable core of a refutation a [`Nogood`] is made, which answers other questions as well.
+//! The clauses are an abstraction of the trace, and a run that breaks a rule is a spurious counterexample. Each clause
+//! holds for every feasible schedule, so what the solver refutes is impossible; and the run keeps to all that the
+//! solver has decided, so a rule whose clauses were added cannot be broken in the same way again. docs/maximal.md has
+//! the argument in full. From the unsatisfiable core of a refutation a [`Nogood`] is made, which answers other
+//! questions as well.
 //!
 //! Events that do not happen come after the target; so "not included" is "after the target", and every clause about the
 //! order of events that may not happen is true for those.
@@ -51,7 +54,8 @@ pub struct Effort {
     pub clauses: u32,
     /// Events that the solver came to know.
     pub events: u32,
-    /// A measure of all the work, the same on every machine: events executed, clauses gone through, decisions of the solver.
+    /// A measure of all the work, the same on every machine: events executed, clauses gone through, decisions of the
+    /// solver.
     pub steps: u64,
 }
 

@@ -7,8 +7,8 @@
 //! | a broken rule | a read that counts finds something else | a branch goes elsewhere, a result is undefined |
 //! | its clauses | which writes the read may see | the bits of what is read, computed and written |
 //!
-//! One half of it runs ([`Values`]), the other learns ([`Semantics`]). Everything else, from locks to the solver, is the same for
-//! all.
+//! One half of it runs ([`Values`]), the other learns ([`Semantics`]). Everything else, from locks to the solver, is
+//! the same for all.
 
 use crate::maximal::index::Index;
 use crate::maximal::proposal::Proposal;
@@ -87,7 +87,8 @@ pub(crate) trait Semantics<'i>: Values<'i> {
     const LEAVES_NOGOODS: bool;
     /// Schedules that keep all that was observed are worth a look before any search.
     const KEEPS_OBSERVED: bool;
-    /// How many events before the target the local stage lets go of, one attempt after the other, and for how many rounds.
+    /// How many events before the target the local stage lets go of, one attempt after the other, and for how many
+    /// rounds.
     const LOCAL: &'static [u32];
     const LOCAL_ROUNDS: u32;
 

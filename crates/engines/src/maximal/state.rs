@@ -130,7 +130,8 @@ impl<'i> State<'i> {
         }
     }
 
-    /// Whether an access is outside the life of its block: no use waiting. Those of the trace come after the alloc in any case.
+    /// Whether an access is outside the life of its block: no use waiting. Those of the trace come after the alloc in
+    /// any case.
     #[inline]
     pub fn outside_block(&self, access: EventId) -> Option<Obstacle> {
         let index = self.index;

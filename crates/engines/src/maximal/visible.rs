@@ -1,8 +1,9 @@
 //! Which events are visible to other threads: few of a recorded program's.
 //!
-//! Guarantee: in every order of events that respects the saturated order, a read of a *stable* cell sees what it saw, whatever else
-//! is reordered: no write of the cell can come between the two. So a run that respects the saturated order need not look
-//! at accesses that touch stable cells alone, and passes over them in one step up to the next *visible* event of the thread.
+//! Guarantee: in every order of events that respects the saturated order, a read of a *stable* cell sees what it saw,
+//! whatever else is reordered: no write of the cell can come between the two. So a run that respects the saturated
+//! order need not look at accesses that touch stable cells alone, and passes over them in one step up to the next
+//! *visible* event of the thread.
 //! Cost: one pass over the trace, with a binary search for each read and each thread that writes its cell.
 
 use crate::maximal::index::Index;

@@ -1,7 +1,7 @@
 //! What the solver is told about recorded values: which writes each read may see.
 //!
-//! A variable for each write that a read may see says that it sees this one; at `control`, one more for each read says that the read is
-//! *kept*, that is, finds what it found. Other writes must not come between a read and what it sees.
+//! A variable for each write that a read may see says that it sees this one; at `control`, one more for each read says
+//! that the read is *kept*, that is, finds what it found. Other writes must not come between a read and what it sees.
 
 use super::{Recorded, Unexpected};
 use crate::maximal::index::Index;
@@ -114,8 +114,8 @@ impl<'i> Search<'_, 'i, Recorded<'i>> {
         }
     }
 
-    /// If a read is to see one write, no other comes between that and the read, unless it is as good: then the reads of its
-    /// thread must be kept that make it known.
+    /// If a read is to see one write, no other comes between that and the read, unless it is as good: then the reads of
+    /// its thread must be kept that make it known.
     fn between(
         &mut self,
         read: EventId,

@@ -1,7 +1,7 @@
 //! Recorded values: at levels `writer`, `value` and `control`, a read that counts finds what it found in the trace.
 //!
-//! Which reads count is a matter of the level: all of them, or at `control` those before a branch of their thread, and those
-//! before a write that such a read is to see.
+//! Which reads count is a matter of the level: all of them, or at `control` those before a branch of their thread, and
+//! those before a write that such a read is to see.
 
 mod encoding;
 

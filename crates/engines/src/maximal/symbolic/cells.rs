@@ -1,10 +1,10 @@
 //! What reads find and writes leave, as bits for the solver.
 //!
-//! A read finds what one of the writes left that it may see: a variable for each says which, and implies that the bits are
-//! equal. A read of a busy variable may see hundreds of writes, and few of them matter. So the solver is told about them bit by
-//! bit: one variable stands for all that it does not know of yet, and what a write leaves, and that it comes before, is said when the
-//! solver has chosen it and a run shows that this matters. What is not said leaves more possible, so what the solver refutes stays
-//! refuted.
+//! A read finds what one of the writes left that it may see: a variable for each says which, and implies that the bits
+//! are equal. A read of a busy variable may see hundreds of writes, and few of them matter. So the solver is told about
+//! them bit by bit: one variable stands for all that it does not know of yet, and what a write leaves, and that it
+//! comes before, is said when the solver has chosen it and a run shows that this matters. What is not said leaves more
+//! possible, so what the solver refutes stays refuted.
 
 use crate::maximal::index::Index;
 use crate::maximal::memory::Source;
@@ -243,8 +243,8 @@ impl<'i> Search<'_, 'i, Symbolic<'i>> {
         }
     }
 
-    /// Says what was put off: what reads saw in the trace, for as many reads as that is done at once, and which writes are
-    /// as in the trace.
+    /// Says what was put off: what reads saw in the trace, for as many reads as that is done at once, and which writes
+    /// are as in the trace.
     pub(super) fn settle(&mut self) {
         loop {
             if self.formula.is_stopped() {

@@ -146,7 +146,8 @@ impl<'i> Search<'_, 'i, Symbolic<'i>> {
             && !self.ruled_out(branch).any(|event| self.formula.must(event))
     }
 
-    /// What does not happen if a branch goes the other way: where that side ends the thread stops, and nobody can join it.
+    /// What does not happen if a branch goes the other way: where that side ends the thread stops, and nobody can join
+    /// it.
     fn ruled_out(&self, branch: EventId) -> impl Iterator<Item = EventId> + use<'i> {
         let (threads, expressions) = (&self.index.threads, self.expressions());
         let thread = threads.thread(branch);
@@ -171,8 +172,8 @@ impl<'i> Search<'_, 'i, Symbolic<'i>> {
 
     // Where a run and the solver differ.
 
-    /// An event was encoded, and the run broke its rule nevertheless: a read saw something else than the solver thought,
-    /// or a write left something else.
+    /// An event was encoded, and the run broke its rule nevertheless: a read saw something else than the solver
+    /// thought, or a write left something else.
     fn compare(&mut self, event: EventId) {
         self.teach(event);
         let mut todo = self.reads_before(event);

@@ -1,7 +1,7 @@
 //! What is as in the trace: reads that find what they found, and what follows from such reads alone.
 //!
-//! Where the trace says all values, that is a matter of values. Otherwise a thread that has read what it read does what it did,
-//! known or not; and what it does without an expression is certain only then.
+//! Where the trace says all values, that is a matter of values. Otherwise a thread that has read what it read does what
+//! it did, known or not; and what it does without an expression is certain only then.
 
 use crate::maximal::search::Search;
 use crate::maximal::symbolic::Symbolic;

@@ -1,7 +1,7 @@
 //! The other sides of branches: what a thread does if a branch goes the other way.
 //!
-//! The events of the other side come right behind their branch, in its thread. They take effect only if the branch diverges;
-//! then the thread stops behind them.
+//! The events of the other side come right behind their branch, in its thread. They take effect only if the branch
+//! diverges; then the thread stops behind them.
 
 use crate::maximal::sections::{Hold, Section, SectionId, Sections};
 use crate::maximal::threads::Threads;
@@ -13,8 +13,8 @@ use std::collections::HashMap;
 #[derive(Clone, Debug)]
 pub(crate) struct Side {
     pub branch: EventId,
-    /// The position in the thread at which it ends: there the trace goes on, or what comes cannot happen (a lock that is
-    /// released without being held, or taken twice).
+    /// The position in the thread at which it ends: there the trace goes on, or what comes cannot happen (a lock that
+    /// is released without being held, or taken twice).
     pub end: u32,
     /// Whether the branch can be shown to go there at all.
     pub possible: bool,

@@ -1,7 +1,7 @@
 //! What expressions give, as bits for the solver, and what events have to meet.
 //!
-//! For each term a number, that it is known, and that it has no value. Symbols are what earlier events of the thread have
-//! defined or read ([`crate::maximal::symbolic::cells`]).
+//! For each term a number, that it is known, and that it has no value. Symbols are what earlier events of the thread
+//! have defined or read ([`crate::maximal::symbolic::cells`]).
 
 use crate::maximal::search::Search;
 use crate::maximal::symbolic::Symbolic;
@@ -40,8 +40,8 @@ pub(super) struct Open {
     b: Number,
 }
 
-/// Whether an operator is left open: what follows from a product of unknown factors is hard for a SAT solver to see, and
-/// mostly there are only a few values to compute with.
+/// Whether an operator is left open: what follows from a product of unknown factors is hard for a SAT solver to see,
+/// and mostly there are only a few values to compute with.
 fn is_hard(operator: Binary, a: &Number, b: &Number) -> bool {
     let open = |number: &Number| number.is_open() && number.width() > NARROW;
     match operator {
@@ -70,7 +70,8 @@ impl<'i> Search<'_, 'i, Symbolic<'i>> {
 
     // Conditions that events have to meet.
 
-    /// Tells the solver what an event has to meet if it happens: a branch goes where it should, what is computed has a value.
+    /// Tells the solver what an event has to meet if it happens: a branch goes where it should, what is computed has a
+    /// value.
     pub(super) fn oblige(&mut self, event: EventId) {
         if !self.encoding.obliged.insert(event) {
             return;
