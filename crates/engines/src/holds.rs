@@ -48,10 +48,8 @@ impl Holds {
     /// takes no lock and gives none back.
     pub fn apply(&mut self, action: Action) -> Option<(Hold, Hold)> {
         match action {
-            Action::Acquire { lock, mode: Mode::Exclusive, .. } => Some(self.change(lock, |hold| hold.exclusive += 1)),
-            Action::Release { lock, mode: Mode::Exclusive } => Some(self.change(lock, |hold| hold.exclusive -= 1)),
-            Action::Acquire { lock, mode: Mode::Shared, .. } => Some(self.change(lock, |hold| hold.shared += 1)),
-            Action::Release { lock, mode: Mode::Shared } => Some(self.change(lock, |hold| hold.shared -= 1)),
+            Action::Acquire { lock, mode, .. } => Some(self.acquire(lock, mode)),
+            Action::Release { lock, mode } => Some(self.release(lock, mode)),
             Action::WaitBegin { condition, lock } => {
                 let mut count = 0;
                 let change = self.change(lock, |hold| count = std::mem::take(&mut hold.exclusive));
@@ -72,6 +70,25 @@ impl Holds {
         }
     }
 
+    /// The thread takes a lock.
+    #[inline]
+    pub fn acquire(&mut self, lock: LockId, mode: Mode) -> (Hold, Hold) {
+        self.change(lock, |hold| match mode {
+            Mode::Exclusive => hold.exclusive += 1,
+            Mode::Shared => hold.shared += 1,
+        })
+    }
+
+    /// The thread gives a lock back.
+    #[inline]
+    pub fn release(&mut self, lock: LockId, mode: Mode) -> (Hold, Hold) {
+        self.change(lock, |hold| match mode {
+            Mode::Exclusive => hold.exclusive -= 1,
+            Mode::Shared => hold.shared -= 1,
+        })
+    }
+
+    #[inline]
     fn change(&mut self, lock: LockId, change: impl FnOnce(&mut Hold)) -> (Hold, Hold) {
         let at = self.locks.iter().rposition(|hold| hold.lock == lock).unwrap_or_else(|| {
             self.locks.push(Hold { lock, exclusive: 0, shared: 0 });

@@ -174,6 +174,7 @@ pub enum Else {
 
 impl Action {
     /// The variable that it is about: of an access, a heap block, or what an object leads to.
+    #[inline]
     pub fn variable(self) -> Option<VarId> {
         match self {
             Action::Read { variable, .. }
@@ -225,6 +226,7 @@ impl Action {
     }
 
     /// The lock that a thread has after it and had not before, or held once less, and how.
+    #[inline]
     pub fn acquired(self) -> Option<(LockId, Mode)> {
         match self {
             Action::Acquire { lock, mode, .. } => Some((lock, mode)),
@@ -234,11 +236,13 @@ impl Action {
     }
 
     /// The lock that it takes or gives back, and how it is held in between.
+    #[inline]
     pub fn lock(self) -> Option<(LockId, Mode)> {
         self.acquired().or(self.released())
     }
 
     /// The lock that a thread gives back by it, and how it had it.
+    #[inline]
     pub fn released(self) -> Option<(LockId, Mode)> {
         match self {
             Action::Release { lock, mode } => Some((lock, mode)),
@@ -255,6 +259,7 @@ fn optional<T>(number: u32, id: fn(u32) -> T) -> Option<T> {
 
 impl Event {
     /// What it does.
+    #[inline]
     pub fn action(&self) -> Action {
         let Event { op, target, aux, value, written, .. } = *self;
         let (variable, order) = (VarId(target), self.memory_order());

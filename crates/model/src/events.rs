@@ -383,6 +383,22 @@ impl Events {
         Some(self.written[at].1)
     }
 
+    /// What one event does. Reads fewer columns than [`Events::get`].
+    #[inline]
+    pub fn action(&self, index: usize) -> Action {
+        let op = self.op[index];
+        let event = Event {
+            thread: self.thread[index],
+            op,
+            target: self.target[index],
+            aux: self.aux(index),
+            location: LocId::NONE,
+            value: if op.takes_value() { self.value(index) } else { None },
+            written: if op == Op::Rmw { self.written(index) } else { None },
+        };
+        event.action()
+    }
+
     /// One event with all its columns.
     pub fn get(&self, index: usize) -> Event {
         let op = self.op[index];

@@ -30,8 +30,9 @@ impl Trace {
     }
 
     /// What one event does.
+    #[inline]
     pub fn action(&self, id: EventId) -> Action {
-        self.event(id).action()
+        self.events.action(id.index())
     }
 
     /// The events that are one of some operations, in order. The others are passed over by their column alone.
