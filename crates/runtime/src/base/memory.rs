@@ -93,6 +93,17 @@ unsafe impl GlobalAlloc for Own {
         STATE.lock().take(size) as *mut u8
     }
 
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as the caller says of the layout.
+        let block = unsafe { self.alloc(layout) };
+        // Large blocks are new pages, which the kernel has zeroed.
+        if class_of(layout) < LARGE {
+            // SAFETY: the block was taken just now, and is as large as the layout.
+            unsafe { block.write_bytes(0, layout.size()) };
+        }
+        block
+    }
+
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         let size = class_of(layout);
         if size >= LARGE {

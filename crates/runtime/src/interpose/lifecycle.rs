@@ -3,7 +3,6 @@
 use crate::base::c::{self, Pointer};
 use crate::base::kernel;
 use crate::base::lock::Mutex;
-use crate::base::memory::map;
 use crate::base::program::Address;
 use crate::base::real::look_up_all;
 use crate::base::record::{put_blob, put3, start_chunk};
@@ -31,43 +30,24 @@ pub fn is_ours(pc: usize) -> bool {
     (OURS[0].get()..=OURS[1].get()).contains(&pc) || probe::is_copy(pc)
 }
 
-/// A whole file, which may be one of `/proc`, in memory of its own.
-struct File {
-    buffer: &'static mut [u8],
-    length: usize,
-}
-
-impl File {
+/// A whole file, which may be one of `/proc`.
+fn read_file(path: &[u8]) -> Option<Vec<u8>> {
     const MOST: usize = 4 << 20;
-
-    fn read(path: &[u8]) -> Option<File> {
-        let descriptor = kernel::open(path, 0);
-        if descriptor < 0 {
-            return None;
-        }
-        // SAFETY: the memory was mapped just now, with this length, for nobody else; `drop` gives it back.
-        let buffer = unsafe { core::slice::from_raw_parts_mut(map(File::MOST, None), File::MOST) };
-        let length = kernel::read(descriptor, buffer);
-        kernel::close(descriptor);
-        Some(File { buffer, length })
+    let descriptor = kernel::open(path, 0);
+    if descriptor < 0 {
+        return None;
     }
-
-    fn bytes(&self) -> &[u8] {
-        &self.buffer[..self.length]
-    }
-}
-
-impl Drop for File {
-    fn drop(&mut self) {
-        // SAFETY: `read` has mapped it, and whoever borrowed it is through.
-        unsafe { kernel::unmap(self.buffer.as_ptr() as usize, File::MOST) };
-    }
+    let mut bytes = vec![0; MOST];
+    let length = kernel::read(descriptor, &mut bytes);
+    kernel::close(descriptor);
+    bytes.truncate(length);
+    Some(bytes)
 }
 
 /// The value of our variable, from the kernel: the C library may not have an environment yet.
 fn variable() -> Option<Vec<u8>> {
-    let environment = File::read(b"/proc/self/environ\0")?;
-    environment.bytes().split(|&b| b == 0).find_map(|entry| {
+    let environment = read_file(b"/proc/self/environ\0")?;
+    environment.split(|&b| b == 0).find_map(|entry| {
         let value = entry.strip_prefix(VARIABLE.as_bytes())?.strip_prefix(b"=")?;
         Some([value, b"\0"].concat())
     })
@@ -75,10 +55,10 @@ fn variable() -> Option<Vec<u8>> {
 
 /// Tells the tool what is mapped where, and remembers where we are ourselves.
 fn tell_maps() {
-    let Some(maps) = File::read(b"/proc/self/maps\0") else { return };
-    put_blob(BLOB_MAPS, maps.bytes());
+    let Some(maps) = read_file(b"/proc/self/maps\0") else { return };
+    put_blob(BLOB_MAPS, &maps);
     let here = tell_maps as *const () as usize;
-    for line in maps.bytes().split(|&b| b == b'\n') {
+    for line in maps.split(|&b| b == b'\n') {
         let Some(range) = line.split(|&b| b == b' ').next().and_then(|range| core::str::from_utf8(range).ok()) else {
             continue;
         };
