@@ -243,7 +243,10 @@ pub fn note_left_out(analysis: &mut Analysis, events: usize) {
 }
 
 fn gigabytes(bytes: u64) -> String {
-    format!("{:.1} GB", bytes as f64 / 1e9)
+    match bytes as f64 / 1e9 {
+        little if little < 1.0 => format!("{:.0} MB", little * 1e3),
+        much => format!("{much:.1} GB"),
+    }
 }
 
 /// Bytes that this process may still take, as far as the system or the user says.

@@ -86,7 +86,7 @@ fn engines_take_no_more_memory_than_the_user_allows() {
     snag(&["generate", "--events", "400000", "-o", &trace]).expect(0);
     let check = |more: &[&str]| snag(&[&["check", "--budget", "2", &trace][..], more].concat()).expect(1);
     let lacking = "for lack of memory only shb looks for races";
-    let ran = check(&["--memory", "64M"]);
+    let ran = check(&["--memory", "52M"]);
     assert!(ran.stderr.contains(lacking) && ran.stdout.contains("found by shb"), "{}", ran.stderr);
     let ran = check(&["--memory", "2G", "--max-races", "1"]);
     assert!(!ran.stderr.contains(lacking), "{}", ran.stderr);
