@@ -16,7 +16,7 @@ use crate::interrupt;
 use crate::output::Output;
 use snag_checker::Checker;
 use snag_model::Level;
-use snag_model::{Action, Cells, EventId, LockId, Op, ThreadId, Trace, VarId};
+use snag_model::{Action, Cells, EventId, LockId, Op, ThreadId, Trace};
 use snag_recorder::recorded::Part;
 use snag_report::printable;
 use std::collections::{HashMap, HashSet};
@@ -349,9 +349,9 @@ impl Judge<'_> {
 
     /// Whether an event accesses what the file says: by the name that reports have for it, or as the trace spells it.
     fn accesses(&self, event: u32, variable: &str) -> bool {
-        let target = self.trace.event(EventId(event));
-        self.trace.target_text(&target) == variable
-            || target.op.has_variable() && self.trace.tables.variable_spelled(VarId(target.target)) == variable
+        let accessed = self.trace.action(EventId(event)).variable();
+        self.target(event) == variable
+            || accessed.is_some_and(|accessed| self.trace.tables.variable_spelled(accessed) == variable)
     }
 
     fn target(&self, event: u32) -> String {
@@ -359,10 +359,9 @@ impl Judge<'_> {
     }
 
     fn lock(&self, event: u32) -> String {
-        let event = self.trace.event(EventId(event));
-        match event.op {
-            Op::WaitEnd => self.trace.tables.lock_name(LockId(event.aux)).to_owned(),
-            _ => self.trace.target_text(&event),
+        match self.trace.action(EventId(event)).acquired() {
+            Some((lock, _)) => self.trace.tables.lock_name(lock).to_owned(),
+            None => self.target(event),
         }
     }
 
