@@ -22,6 +22,10 @@
 //! | | | what is known about a thread: `thread`; system calls: `kernel` |
 //! | [`wire`] | the format between runtime and tool | what a record looks like |
 //!
+//! Tests: `tests/protocols.rs` for [`protocol`]; everything else runs inside recorded programs, in `recording` among the
+//! tests of the command line (`cargo test -p snag --test recording`): this library replaces `malloc`, so it cannot be
+//! linked into a test program.
+//!
 //! # Rules for the code here
 //!
 //! It runs inside any program at any moment. So it uses no heap but its own (`base::memory`), no thread-local storage

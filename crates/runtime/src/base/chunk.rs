@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 ///
 /// Whoever makes one answers for its memory: the chunk stays mapped, and there is room for the longest record from the
 /// first word on. What is written through it stays within that record.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy)]
 pub struct Slot(NonNull<u64>);
 
 impl Slot {

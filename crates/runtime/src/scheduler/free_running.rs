@@ -39,7 +39,8 @@ pub struct Own {
     /// The chunk.
     start: Relaxed<Option<Slot>>,
     next: Relaxed<Option<Slot>>,
-    limit: Relaxed<Option<Slot>>,
+    /// The address from which on a record may not fit.
+    limit: Relaxed<usize>,
     /// Where to put the value that a write is about to leave, if one is pending.
     slot: Relaxed<Option<Slot>>,
     address: Relaxed<usize>,
@@ -67,8 +68,7 @@ impl Own {
     /// Where the next record goes, if there is room for one.
     #[inline(always)]
     fn here(&self) -> Option<Slot> {
-        let next = self.next.get();
-        if next < self.limit.get() { next } else { None }
+        self.next.get().filter(|next| next.address() < self.limit.get())
     }
 
     #[inline(always)]
@@ -109,7 +109,7 @@ impl Own {
     fn change_to(&self, chunk: Slot) {
         self.start.set(Some(chunk));
         self.next.set(Some(chunk));
-        self.limit.set(Some(chunk.plus(OWN_CHUNK / 8 - OWN_SLACK)));
+        self.limit.set(chunk.plus(OWN_CHUNK / 8 - OWN_SLACK).address());
     }
 }
 
