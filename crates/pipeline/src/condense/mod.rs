@@ -1,6 +1,6 @@
 //! Long traces: engines look at what is left without accesses to private memory ([`Condensed`]).
 //!
-//! What they find there is found, and proved, by the whole trace: [`Whole::restore`] puts what was left out back into each
+//! What they find there is found, and proved, by the whole trace: `Whole::restore` puts what was left out back into each
 //! witness, and the checker looks at it again with the whole trace in view. It has the last word, as ever.
 
 mod condensed;
