@@ -7,22 +7,22 @@
 //!
 //! | room | what it does | look here for |
 //! |---|---|---|
-//! | [`tsan`] | callbacks of the compiler | what happens in `__tsan_write4`: `access` |
+//! | `tsan` | callbacks of the compiler | what happens in `__tsan_write4`: `access` |
 //! | | | in `__tsan_atomic32_load`: `atomic`; in `AnnotateHappensBefore`: `annotations` |
-//! | [`interpose`] | library functions that ours replace | what happens in `pthread_mutex_lock`: `locks` |
+//! | `interpose` | library functions that ours replace | what happens in `pthread_mutex_lock`: `locks` |
 //! | | | in `pthread_cond_wait`: `conditions`; in `read`: `blocking`, `calls`; in `malloc`: `heap` |
 //! | | | in `memcpy`: `ranges`; in `fork`, and when the program starts: `lifecycle` |
-//! | [`scheduler`] | decides which thread runs | how the token changes hands: `token`, `dispatch` |
+//! | `scheduler` | decides which thread runs | how the token changes hands: `token`, `dispatch` |
 //! | | | how a thread waits: `block`; how a stuck thread loses the token: `watchdog` |
 //! | | | what threads do that run at the same time: `free_running` |
-//! | [`protocol`] | how threads and processes hand over | what the loom tests check: `go`, `lock`, `ring`, `seal` |
-//! | [`rewrite`] | rewrites machine code before the start | how a program's own callbacks become ours: `patch` |
+//! | `protocol` | how threads and processes hand over | what the loom tests check: `go`, `lock`, `ring`, `seal` |
+//! | `rewrite` | rewrites machine code before the start | how a program's own callbacks become ours: `patch` |
 //! | | | how uninstrumented atomics are seen: `probe`; which writes count as reads: `elided_reads` |
-//! | [`base`] | libc, memory, threads, records | how a record gets into shared memory: `record` |
+//! | `base` | libc, memory, threads, records | how a record gets into shared memory: `record` |
 //! | | | what is known about a thread: `thread`; system calls: `kernel` |
-//! | [`wire`] | the format between runtime and tool | what a record looks like |
+//! | `wire` | the format between runtime and tool | what a record looks like |
 //!
-//! Tests: `tests/protocols.rs` for [`protocol`]; everything else runs inside recorded programs, in `recording` among the
+//! Tests: `tests/protocols.rs` for `protocol`; everything else runs inside recorded programs, in `recording` among the
 //! tests of the command line (`cargo test -p snag --test recording`): this library replaces `malloc`, so it cannot be
 //! linked into a test program.
 //!

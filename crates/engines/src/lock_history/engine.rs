@@ -30,7 +30,7 @@ pub const TLH2: EngineRef = EngineRef::new(&LockHistory {
 const HISTORY: About = About {
     name: "",
     summary: "",
-    paper: "iPA: incremental pairwise reachability of threads with locks",
+    paper: "Ganai, ASE 2013",
     guarantee: Guarantee::None,
     cost: Cost::Search,
     needs: Needs::Events,

@@ -15,7 +15,7 @@ pub const RECIPE: EngineRef = EngineRef::new(&Symbolic {
     about: About {
         name: "recipe",
         summary: "maximal causality with symbolic values: other branches, too",
-        paper: "Recipe: relaxed causality by symbolic values",
+        paper: "Recipe: Relaxed Sound Predictive Analysis, a draft",
         needs: Needs::Expressions,
         condensable: false,
         ..MAXIMAL
