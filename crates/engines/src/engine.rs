@@ -453,3 +453,9 @@ pub struct Searches {
 
 /// What is said of events that an engine did not come to.
 pub const NOT_LOOKED_AT: &str = "not looked at in time";
+
+/// What is said of questions that there was no time to decide.
+pub const NOT_DECIDED: &str = "not decided in time";
+
+/// What is said of findings beyond the limit.
+pub const TOO_MANY: &str = "beyond the limit on races";

@@ -12,13 +12,10 @@ use crate::time::GRACE;
 pub(crate) use search::standoffs;
 use snag_checker::Series;
 use snag_engines::watch::{Watch, on_all_cores, watched};
-use snag_engines::{Context, Found, Host, LocationPair, Prover, Subject};
+use snag_engines::{Context, Found, Host, LocationPair, Prover, Subject, TOO_MANY};
 use snag_model::{EventId, Schedule};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-/// What is said of findings beyond the limit.
-const TOO_MANY: &str = "beyond the limit on races";
 
 /// A pair on its way to become a finding.
 struct Claim {

@@ -3,10 +3,10 @@
 //! The questions about one pair of locations are asked one after the other until the first proof; those about different
 //! ones on all cores.
 
-use crate::engine::{Context, DeadlockClaim, Found, RaceClaim, Subject};
+use crate::engine::{Context, DeadlockClaim, Found, NOT_DECIDED, RaceClaim, Subject, TOO_MANY};
 use crate::maximal::{Answer, Cycles, Lowered, Pairs, Stage, Undecided};
 use crate::watch::{Watch, on_all_cores, watched};
-use snag_model::{EventId, Level};
+use snag_model::{EventId, Level, Schedule};
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -15,8 +15,6 @@ use std::time::Duration;
 
 /// What is said of questions that came too late.
 const NOT_ASKED: &str = "not asked about in time";
-const NOT_DECIDED: &str = "not decided in time";
-const TOO_MANY: &str = "beyond the limit on races";
 const TOO_HARD: &str = "given up after long searches; the engine by its own name, without a budget, goes on";
 const OUT_OF_PATIENCE: &str = "not decided within its share of the time";
 
@@ -139,6 +137,14 @@ impl<'a, 'i, 't> Asking<'a, 'i, 't> {
         self.lowered.map_or(Some(event), |lowered| lowered.original(event))
     }
 
+    /// A schedule of the trace that was given.
+    fn in_trace(&self, schedule: Schedule) -> Schedule {
+        match self.lowered {
+            Some(lowered) => lowered.schedule(schedule),
+            None => schedule,
+        }
+    }
+
     fn task(&self, oracle: &mut impl Oracle, number: usize) {
         let reason = if self.stop.load(Ordering::Relaxed) { NOT_ASKED } else { TOO_MANY };
         let leave = |what, count| self.context.host.leave(what, reason, count);
@@ -203,7 +209,7 @@ impl<'a, 'i, 't> Asking<'a, 'i, 't> {
             let (answer, stage) = oracle.ask(&[asked.0, asked.1]);
             match answer {
                 Answer::Possible(schedule) => {
-                    let schedule = self.lowered.map_or(schedule.clone(), |lowered| lowered.schedule(schedule));
+                    let schedule = self.in_trace(schedule);
                     let diverging = oracle.diverging().to_vec();
                     match host.race(RaceClaim { first, second, schedule, level: self.level, diverging }) {
                         Ok(()) => {
@@ -271,7 +277,7 @@ impl<'a, 'i, 't> Asking<'a, 'i, 't> {
             }
             let open = match oracle.ask(pending).0 {
                 Answer::Possible(schedule) => {
-                    let schedule = self.lowered.map_or(schedule.clone(), |lowered| lowered.schedule(schedule));
+                    let schedule = self.in_trace(schedule);
                     host.deadlock(DeadlockClaim { pending: originals, schedule, level: self.level }).err()
                 }
                 Answer::Impossible => None,

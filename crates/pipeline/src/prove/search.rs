@@ -8,7 +8,7 @@ use super::{Claim, State};
 use crate::filing::Filing;
 use snag_engines::maximal::{Answer, Cycles, Index, Limits, Lowered, Missing, Queries, Undecided};
 use snag_engines::watch::{Watch, on_all_cores, watched};
-use snag_engines::{Context, DeadlockClaim, Host, Subject};
+use snag_engines::{Context, DeadlockClaim, Host, NOT_DECIDED, Subject};
 use snag_model::{Cells, EventId, Level, Trace};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,9 +19,6 @@ const BEYOND: usize = 100_000;
 
 /// So many steps are taken for each acquire in the search for cycles.
 const MOST_STEPS: usize = 20_000;
-
-/// What is said of questions that the search had no time for.
-const NOT_DECIDED: &str = "not decided in time";
 
 /// Finds schedules for claims that have none, and deadlocks behind those for which there is none.
 pub(super) fn propose(filing: &Filing, context: &Context, claims: &mut [&mut Claim]) {
