@@ -1,6 +1,9 @@
 // jthread, stop_token, latch, barrier, semaphore, atomic wait and notify, atomic_flag, atomic<shared_ptr>, atomic_ref, osyncstream. No races.
+// Contended semaphores are acquired with a timeout: in libstdc++ 12 `acquire` can sleep for ever (GCC bug 104928): it asks the kernel to
+// wait while the counter has the value that a release has just given it.
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <latch>
@@ -10,13 +13,14 @@
 #include <stop_token>
 #include <thread>
 #include <vector>
+static void take(auto& semaphore) { while (!semaphore.try_acquire_for(std::chrono::milliseconds(20))) {} }
 int main() {
   int data[4] = {}; int sum = 0;
   { std::latch l(3); std::vector<std::jthread> ts; for (int i = 0; i < 3; i++) ts.emplace_back([&, i] { data[i] = i + 1; l.count_down(); }); l.wait(); for (int d : data) sum += d; }
   { int phase = 0; std::barrier b(3, [&]() noexcept { phase++; for (int& d : data) d *= 2; }); std::vector<std::jthread> ts;
     for (int i = 0; i < 3; i++) ts.emplace_back([&, i] { for (int r = 0; r < 3; r++) { data[i]++; b.arrive_and_wait(); } }); ts.clear(); sum += phase; for (int d : data) sum += d; }
-  { std::counting_semaphore<2> s(0); std::binary_semaphore one(1); int x = 0, y = 0; std::jthread t([&] { x = 5; s.release(2); }), u([&] { for (int i = 0; i < 3; i++) { one.acquire(); y++; one.release(); } });
-    for (int i = 0; i < 3; i++) { one.acquire(); y++; one.release(); } s.acquire(); sum += x; u.join(); sum += y; }
+  { std::counting_semaphore<2> s(0); std::binary_semaphore one(1); int x = 0, y = 0; std::jthread t([&] { x = 5; s.release(2); }), u([&] { for (int i = 0; i < 3; i++) { take(one); y++; one.release(); } });
+    for (int i = 0; i < 3; i++) { take(one); y++; one.release(); } take(s); sum += x; t.join(); s.acquire(); u.join(); sum += y; }
   { std::atomic<int> a{0}; int x = 0; std::jthread t([&] { x = 7; a.store(1, std::memory_order_release); a.notify_all(); }); a.wait(0, std::memory_order_acquire); sum += x; }
   { std::atomic_flag f; int x = 0; std::jthread t([&] { x = 8; f.test_and_set(std::memory_order_release); f.notify_one(); }); f.wait(false, std::memory_order_acquire); sum += x; }
   { std::atomic<long> a{0}; int x = 0; std::jthread t([&] { x = 9; a.store(1); a.notify_one(); }); a.wait(0); sum += x; }
