@@ -24,10 +24,7 @@ pub mod translate;
 pub mod unfollowed;
 mod unrecorded;
 
-#[allow(dead_code)]
-#[path = "../../runtime/src/wire.rs"]
-pub mod wire;
-
 pub use recorded::{Frame, Recorded};
 pub use recorder::{Ended, Options, Prints, Recorder, Summary, Unrecorded};
+pub use snag_wire as wire;
 pub use sources::Sources;

@@ -1,11 +1,10 @@
 //! The runtime library, ready to be preloaded.
 
 use crate::ring::{memory_file, seal, shared_path};
+use snag_runtime::LIBRARY;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
-
-static LIBRARY: &[u8] = include_bytes!(env!("SNAG_RUNTIME"));
 
 /// The name that the library is linked with: the longest that is needed.
 const LINKED_NAME: &[u8] = b"libclang_rt.tsan-x86_64.so\0";

@@ -51,5 +51,5 @@ mod protocol;
 mod rewrite;
 mod scheduler;
 mod tsan;
-#[allow(dead_code)]
-mod wire;
+
+pub(crate) use snag_wire as wire;

@@ -10,7 +10,10 @@
 //! There a record of an access is complete when its time, which is stored last, is not zero. Its first word can be seen before
 //! the time is taken: if there is none, whatever comes will be later than now.
 //!
-//! This file is compiled into both sides.
+//! Both sides compile this crate. The runtime is built without cargo, so `build.rs` tells `snag-runtime` where these
+//! sources are; for the same reason the crate depends on nothing.
+
+#![no_std]
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
