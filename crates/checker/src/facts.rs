@@ -14,7 +14,7 @@ use crate::reach::Objects;
 use crate::source::Source;
 use crate::violation::{ScheduleRule, Violation};
 use snag_model::symbolic::Symbolic;
-use snag_model::{Action, Cells, EventId, Op, Pointers, Space, ThreadId, Trace};
+use snag_model::{Action, Cells, EventId, Op, Pointers, Probe, Space, ThreadId, Trace};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
@@ -49,6 +49,9 @@ pub(crate) struct Facts<'t> {
     pointers: Pointers,
     /// Counts of the semaphores before the first event.
     pub semaphores: Vec<i64>,
+    /// The events that show that a thread has ended: its `end` and joins of it. Only of threads that an attempt to join
+    /// failed for.
+    pub ends: HashMap<ThreadId, Vec<EventId>>,
     /// How many must have entered a barrier before each event on it.
     pub enters_needed: HashMap<EventId, u64>,
     /// Lifetimes, if the trace allocates.
@@ -110,6 +113,7 @@ impl<'t> Facts<'t> {
             initial: Initial::of(trace, cells),
             pointers: Pointers::of(trace, ops, end),
             semaphores,
+            ends: if has(Op::JoinFail) { ends(trace) } else { HashMap::new() },
             enters_needed: if on_barriers { barriers::enters_needed(trace) } else { HashMap::new() },
             heap: (has(Op::Alloc) || has(Op::Free)).then(|| Heap::of(trace, cells)),
             missing: objects.map(|objects| MissingMethods::of(trace, &objects)),
@@ -174,4 +178,24 @@ impl<'t> Facts<'t> {
     pub fn thread_name(&self, thread: ThreadId) -> &str {
         self.trace.tables.thread_name(thread)
     }
+}
+
+/// See [`Facts::ends`].
+fn ends(trace: &Trace) -> HashMap<ThreadId, Vec<EventId>> {
+    let mut ends: HashMap<ThreadId, Vec<EventId>> = HashMap::new();
+    for (_, event) in trace.events_of(&[Op::JoinFail]) {
+        if let Action::Probe(Probe::Alive { thread }) = event.action() {
+            ends.entry(thread).or_default();
+        }
+    }
+    for (id, event) in trace.events_of(&[Op::End, Op::Join]) {
+        let thread = match event.action() {
+            Action::Join { thread, .. } => thread,
+            _ => event.thread,
+        };
+        if let Some(ends) = ends.get_mut(&thread) {
+            ends.push(id);
+        }
+    }
+    ends
 }

@@ -14,7 +14,7 @@ use crate::source::{Source, Sources};
 use crate::symbolic::Values;
 use crate::violation::{ScheduleRule, Violation};
 use snag_model::Level;
-use snag_model::{Action, BarrierId, Else, EventId, LockId, Mode, Op, SemId, Space, ThreadId, VarId};
+use snag_model::{Action, BarrierId, Else, EventId, LockId, Mode, Op, Probe, SemId, Space, ThreadId, VarId};
 use std::collections::HashMap;
 use std::hint::select_unpredictable;
 
@@ -195,6 +195,7 @@ impl<'f> Machine<'f> {
             }
             Action::SemPost { semaphore } => self.semaphores[semaphore.index()] += 1,
             Action::SemWait { semaphore } => self.sem_wait(id, semaphore)?,
+            Action::Probe(probe) => self.probe(id, thread, probe)?,
             Action::BarrierEnter { barrier } => {
                 self.barrier(id, barrier, ScheduleRule::BarrierGenerations)?;
                 self.entered[barrier.index()] += 1;
@@ -503,6 +504,35 @@ impl<'f> Machine<'f> {
         }
         let detail = format!("{} finds the semaphore at zero", self.facts.text(id));
         Err(Violation::new(ScheduleRule::SemaphoreBelowZero, id, detail))
+    }
+
+    /// A thread finds a lock, a semaphore or another thread in the state in which it found it.
+    fn probe(&self, id: EventId, thread: ThreadId, probe: Probe) -> Check {
+        let (rule, why) = match probe {
+            Probe::Held { lock, mode } => {
+                if self.locks.excluded_by(thread, lock, mode).is_some() {
+                    return Ok(());
+                }
+                (ScheduleRule::NothingHeld, "no other thread holds the lock".to_owned())
+            }
+            Probe::Count { semaphore, count } => {
+                let found = self.semaphores[semaphore.index()];
+                if found == count as i64 {
+                    return Ok(());
+                }
+                (ScheduleRule::OtherCount, format!("the semaphore counts {found}, not {count}"))
+            }
+            Probe::Alive { thread: child } => {
+                if let Some(fork) = self.missing_fork(child) {
+                    return Err(self.too_early(id, fork, ScheduleRule::NotAlive));
+                }
+                let Some(&end) = self.facts.ends[&child].iter().find(|&&end| self.has_happened(end)) else {
+                    return Ok(());
+                };
+                (ScheduleRule::NotAlive, format!("it comes after {}", self.facts.text(end)))
+            }
+        };
+        Err(Violation::new(rule, id, format!("{} cannot happen here: {why}", self.facts.text(id))))
     }
 
     fn barrier(&self, id: EventId, barrier: BarrierId, rule: ScheduleRule) -> Check {

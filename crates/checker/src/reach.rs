@@ -131,6 +131,7 @@ impl<'t> Objects<'t> {
                 (Some(Object::Barrier(barrier)), None)
             }
             Action::Fork { thread, .. } | Action::Join { thread, .. } => (Some(Object::Thread(thread)), None),
+            Action::Probe(probe) => (Some(probe.object()), None),
             // What an object leads to, and what would have happened on the other side, touches nothing.
             Action::Reach { .. } | Action::Else(_) => (None, None),
             action => (action.variable().map(Object::Variable), None),

@@ -27,6 +27,12 @@ pub enum ScheduleRule {
     NotifyBeforeWait,
     /// A semaphore never goes below zero.
     SemaphoreBelowZero,
+    /// An attempt to take a lock fails only while another thread holds it.
+    NothingHeld,
+    /// A semaphore counts what a thread found when it looked.
+    OtherCount,
+    /// An attempt to join a thread fails only after its fork and before its end.
+    NotAlive,
     /// Nobody leaves a barrier before its generation has entered.
     BarrierLeftEarly,
     /// The generations of a barrier fill one after the other.
@@ -81,7 +87,7 @@ pub enum ScheduleRule {
 
 impl ScheduleRule {
     /// Every rule.
-    pub const ALL: [ScheduleRule; 34] = [
+    pub const ALL: [ScheduleRule; 37] = [
         ScheduleRule::UnknownEvent,
         ScheduleRule::EventTwice,
         ScheduleRule::ThreadOrder,
@@ -91,6 +97,9 @@ impl ScheduleRule {
         ScheduleRule::WakeBeforeNotify,
         ScheduleRule::NotifyBeforeWait,
         ScheduleRule::SemaphoreBelowZero,
+        ScheduleRule::NothingHeld,
+        ScheduleRule::OtherCount,
+        ScheduleRule::NotAlive,
         ScheduleRule::BarrierLeftEarly,
         ScheduleRule::BarrierGenerations,
         ScheduleRule::AccessBeforeAlloc,
@@ -146,6 +155,9 @@ impl ScheduleRule {
             ScheduleRule::WakeBeforeNotify => "a wake-up comes after the notify that it names",
             ScheduleRule::NotifyBeforeWait => "a notify wakes only threads whose wait began before it",
             ScheduleRule::SemaphoreBelowZero => "a semaphore never goes below zero",
+            ScheduleRule::NothingHeld => "an attempt to take a lock fails only while another thread holds it",
+            ScheduleRule::OtherCount => "a semaphore counts what a thread found when it looked",
+            ScheduleRule::NotAlive => "an attempt to join a thread fails only after its fork and before its end",
             ScheduleRule::BarrierLeftEarly => "nobody leaves a barrier before its generation has entered",
             ScheduleRule::BarrierGenerations => "the generations of a barrier fill one after the other",
             ScheduleRule::AccessBeforeAlloc => "heap memory is accessed after its allocation",

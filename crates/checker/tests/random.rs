@@ -40,6 +40,9 @@ const MIXES: &[&[Op]] = &[
     &[Op::Acquire, Op::Release, Op::WaitBegin, Op::Wake, Op::WaitEnd, Op::Notify, Op::NotifyAll],
     &[Op::Fork, Op::Join, Op::Begin, Op::End],
     &[Op::SemPost, Op::SemWait],
+    &[Op::SemPost, Op::SemWait, Op::SemValue],
+    &[Op::Acquire, Op::Release, Op::ReadAcquire, Op::ReadRelease, Op::TryFail, Op::ReadTryFail],
+    &[Op::Fork, Op::Begin, Op::End, Op::Join, Op::JoinFail],
     &[Op::BarrierEnter, Op::BarrierLeave],
     &[Op::Alloc, Op::Free],
     &[Op::MethodBegin, Op::MethodEnd, Op::Acquire, Op::Release, Op::Fork, Op::Begin],
@@ -212,7 +215,7 @@ impl Builder<'_> {
         let target = match op {
             Op::Alloc | Op::Free => self.random.pick(&self.blocks).0,
             _ if op.is_access() => self.random.pick(&self.variables).0,
-            Op::Fork | Op::Join => self.random.below(self.trace.tables.thread_count()) as u32,
+            Op::Fork | Op::Join | Op::JoinFail => self.random.below(self.trace.tables.thread_count()) as u32,
             Op::WaitBegin | Op::Wake | Op::WaitEnd | Op::Notify | Op::NotifyAll => 0,
             Op::MethodBegin | Op::MethodEnd | Op::Branch | Op::Begin | Op::End => 0,
             _ => self.random.below(2) as u32,
@@ -222,6 +225,7 @@ impl Builder<'_> {
         match op {
             Op::WaitBegin | Op::WaitEnd => event.aux = self.random.below(2) as u32,
             Op::Wake => event.aux = self.wake(),
+            Op::SemValue => event.aux = self.random.below(3) as u32,
             Op::MethodBegin => {
                 let objects = (0..self.random.below(3)).map(|_| self.object()).collect();
                 event.aux = self.trace.tables.reach(objects).0;

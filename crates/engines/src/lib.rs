@@ -18,6 +18,7 @@ pub mod holds;
 pub mod lock_history;
 pub mod maximal;
 pub mod missing;
+mod probes;
 mod sync;
 pub mod watch;
 

@@ -7,8 +7,9 @@
 
 use crate::clocks::{Clocks, Slot, Stamp, Time};
 use crate::missing::clocks::Methods;
+use crate::probes::Probes;
 use snag_model::events::Event;
-use snag_model::{Action, BarrierId, Cells, LockId, Mode, Op, ThreadId, Trace};
+use snag_model::{Action, BarrierId, Cells, EventId, LockId, Mode, Op, Probe, SemId, ThreadId, Trace};
 
 /// Synchronisation clocks of one pass over a trace.
 pub(crate) struct Sync {
@@ -25,6 +26,18 @@ pub(crate) struct Sync {
     /// What the last writes of each cell have released. Empty unless the trace has atomics.
     released: Vec<Released>,
     methods: Option<Methods>,
+    /// What failed attempts rest on. `None` unless the trace has any.
+    grounds: Option<Grounds>,
+    /// Row that gathers all that posts and waits of a semaphore know; 0 before the first. Empty unless threads look at
+    /// counts.
+    counted: Vec<u32>,
+}
+
+/// The events that failed attempts rest on.
+struct Grounds {
+    probes: Probes,
+    /// The events (ascending), and what their threads knew.
+    stamps: Vec<(u32, Stamp)>,
 }
 
 #[derive(Clone, Copy)]
@@ -82,6 +95,8 @@ impl Sync {
             finals: vec![None; trace.tables.thread_count()],
             heap: if ops.any(&[Op::Alloc]) { Heap::new(trace) } else { Heap::default() },
             released: vec![Released::Nothing; if atomics { cells.count() } else { 0 }],
+            grounds: Probes::of(trace).map(Grounds::new),
+            counted: vec![0; if ops.any(&[Op::SemValue]) { count(snag_model::Space::Semaphore) } else { 0 }],
             methods: if ops.any(&[Op::MethodBegin]) { Methods::new(trace) } else { None },
         }
     }
@@ -94,6 +109,21 @@ impl Sync {
     /// Whether every event needs [`Sync::enter_event`] and [`Sync::leave_event`].
     pub fn has_methods(&self) -> bool {
         self.methods.is_some()
+    }
+
+    /// Whether all acquires and forks need [`Sync::note`].
+    pub fn has_grounds(&self) -> bool {
+        self.grounds.is_some()
+    }
+
+    /// Keeps what the thread of an event knows, if a failed attempt rests on the event. True if it does.
+    pub fn note(&mut self, clocks: &mut Clocks, slot: Slot, number: usize) -> bool {
+        let Some(grounds) = &mut self.grounds else { return false };
+        let at = grounds.stamps.binary_search_by_key(&(number as u32), |ground| ground.0);
+        at.is_ok_and(|at| {
+            grounds.stamps[at].1 = clocks.stamp(slot, number as Time + 1);
+            true
+        })
     }
 
     /// Orders that missing methods force on any event, before it.
@@ -197,8 +227,21 @@ impl Sync {
                     *row = clocks.new_row();
                 }
                 clocks.gather(*row, slot, time);
+                self.count(clocks, slot, time, semaphore);
             }
-            Action::SemWait { semaphore } => clocks.join_row(slot, self.semaphores[semaphore.index()]),
+            Action::SemWait { semaphore } => {
+                clocks.join_row(slot, self.semaphores[semaphore.index()]);
+                self.count(clocks, slot, time, semaphore);
+            }
+            Action::Probe(Probe::Count { semaphore, .. }) => clocks.join_row(slot, self.counted[semaphore.index()]),
+            Action::Probe(_) => {
+                let grounds = self.grounds.as_ref().expect("the trace has attempts");
+                for ground in grounds.probes.rests_on(EventId::new(number)) {
+                    if let Ok(at) = grounds.stamps.binary_search_by_key(ground, |ground| ground.0) {
+                        clocks.join(slot, grounds.stamps[at].1);
+                    }
+                }
+            }
             Action::BarrierEnter { barrier } => self.barriers[barrier.index()].enter(clocks, slot, event.thread, time),
             Action::BarrierLeave { barrier } => self.barriers[barrier.index()].leave(clocks, slot, event.thread),
             Action::Alloc { .. } => {
@@ -207,6 +250,17 @@ impl Sync {
                 }
             }
             _ => {}
+        }
+        self.note(clocks, slot, number);
+    }
+
+    /// Remembers who has changed the count of a semaphore.
+    fn count(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, semaphore: SemId) {
+        if let Some(row) = self.counted.get_mut(semaphore.index()) {
+            if *row == 0 {
+                *row = clocks.new_row();
+            }
+            clocks.gather(*row, slot, time);
         }
     }
 
@@ -254,7 +308,8 @@ impl Sync {
             mark(lock.released.row);
             mark(lock.readers);
         }
-        self.semaphores.iter().for_each(|&row| mark(row));
+        self.semaphores.iter().chain(&self.counted).for_each(|&row| mark(row));
+        self.grounds.iter().flat_map(|grounds| &grounds.stamps).for_each(|(_, stamp)| mark(stamp.row));
         self.barriers.iter().flat_map(|b| &b.generations).for_each(|g| mark(g.row));
         self.notifies.iter().for_each(|n| mark(n.1.row));
         self.finals.iter().flatten().for_each(|s| mark(s.row));
@@ -273,7 +328,15 @@ impl Sync {
 
     /// About how many rows [`Sync::roots`] looks at.
     pub fn root_count(&self) -> usize {
-        self.locks.len() + self.notifies.len() + self.heap.blocks.len() + self.released.len()
+        let grounds = self.grounds.as_ref().map_or(0, |grounds| grounds.stamps.len());
+        self.locks.len() + self.notifies.len() + self.heap.blocks.len() + self.released.len() + grounds
+    }
+}
+
+impl Grounds {
+    fn new(probes: Probes) -> Grounds {
+        let stamps = probes.grounds().into_iter().map(|ground| (ground, Stamp::NEVER)).collect();
+        Grounds { probes, stamps }
     }
 }
 

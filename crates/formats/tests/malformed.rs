@@ -183,6 +183,9 @@ fn breaking(rule: Rule) -> &'static str {
             "T|acq(l)|\nT|wait-begin(c,l)|\nU|acq(l)|\nU|wait-begin(c,l)|\nV|notify(c)|\nT|wake(c,4)|\nU|wake(c,4)|"
         }
         Rule::SemaphoreBelowZero => "%semaphore s 1\nT|sem-wait(s)|\nU|sem-wait(s)|",
+        Rule::NothingHeld => "T|racq(l)|\nU|tryfail(l)|\nU|rtryfail(l)|",
+        Rule::OtherCount => "%semaphore s 1\nT|sem-value(s)=1|\nT|sem-post(s)|\nT|sem-value(s)=1|",
+        Rule::NotAlive => "T|fork(U)|\nT|join-fail(U)|\nU|w(x)|\nU|end|\nT|join-fail(U)|",
         Rule::BarrierEnteredTwice => "T|barrier-enter(b)|\nT|barrier-enter(b)|",
         Rule::BarrierNotEntered => "T|barrier-leave(b)|",
         Rule::BarrierLeftEarly => "%barrier b 2\nT|barrier-enter(b)|\nT|barrier-leave(b)|",
@@ -224,6 +227,9 @@ const RULES: &[Rule] = &[
     Rule::NotifyBeforeWait,
     Rule::NotifyUsedTwice,
     Rule::SemaphoreBelowZero,
+    Rule::NothingHeld,
+    Rule::OtherCount,
+    Rule::NotAlive,
     Rule::BarrierEnteredTwice,
     Rule::BarrierNotEntered,
     Rule::BarrierLeftEarly,

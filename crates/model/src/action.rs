@@ -126,12 +126,38 @@ pub enum Action {
         symbol: SymbolId,
         is: ExprId,
     },
+    /// Finds out what state something is in, and changes nothing.
+    Probe(Probe),
     /// A line without meaning for prediction.
     Mark {
         text: TextId,
     },
     /// What the thread would have done next had its last branch gone the other way.
     Else(Else),
+}
+
+/// What a thread learned about a synchronisation object: what happened to it later may rest on that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Probe {
+    /// An attempt to take a lock failed: another thread holds it in a way that excludes this mode.
+    Held {
+        /// The lock.
+        lock: LockId,
+        /// How the thread tried to take it.
+        mode: Mode,
+    },
+    /// The semaphore counts so much. Where an attempt to wait on it failed, that is nothing.
+    Count {
+        /// The semaphore.
+        semaphore: SemId,
+        /// How much it counts.
+        count: u32,
+    },
+    /// An attempt to join a thread failed: it has been started and has not ended.
+    Alive {
+        /// The thread that was to be joined.
+        thread: ThreadId,
+    },
 }
 
 /// How a lock is held.
@@ -218,6 +244,7 @@ impl Action {
                 [Some(Object::Barrier(barrier)), None]
             }
             Action::Fork { thread, .. } | Action::Join { thread, .. } => [Some(Object::Thread(thread)), None],
+            Action::Probe(probe) => [Some(probe.object()), None],
             // Neither is anything that the program did.
             Action::Reach { .. } | Action::Else(_) => [None, None],
             _ => [self.variable().map(Object::Variable), None],
@@ -248,6 +275,17 @@ impl Action {
             Action::Release { lock, mode } => Some((lock, mode)),
             Action::WaitBegin { lock, .. } => Some((lock, Mode::Exclusive)),
             _ => None,
+        }
+    }
+}
+
+impl Probe {
+    /// What the thread has looked at.
+    pub fn object(self) -> Object {
+        match self {
+            Probe::Held { lock, .. } => Object::Lock(lock),
+            Probe::Count { semaphore, .. } => Object::Semaphore(semaphore),
+            Probe::Alive { thread } => Object::Thread(thread),
         }
     }
 }
@@ -296,6 +334,10 @@ impl Event {
                 Action::Branch { condition: optional(aux, ExprId), taken: value, text: optional(target, TextId) }
             }
             Op::Let => Action::Let { symbol: SymbolId(target), is: ExprId(aux) },
+            Op::TryFail => Action::Probe(Probe::Held { lock: LockId(target), mode: exclusive }),
+            Op::ReadTryFail => Action::Probe(Probe::Held { lock: LockId(target), mode: shared }),
+            Op::SemValue => Action::Probe(Probe::Count { semaphore: SemId(target), count: aux }),
+            Op::JoinFail => Action::Probe(Probe::Alive { thread: ThreadId(target) }),
             Op::Mark => Action::Mark { text: TextId(target) },
             Op::OtherRead => Action::Else(Else::Read { variable, into: optional(aux, SymbolId) }),
             Op::OtherWrite => Action::Else(Else::Write { variable, of: optional(aux, ExprId) }),
@@ -354,6 +396,10 @@ impl Event {
                 valued(Op::Branch, text, condition, taken)
             }
             Action::Let { symbol, is } => with(Op::Let, symbol.0, is.0),
+            Action::Probe(Probe::Held { lock, mode: Mode::Exclusive }) => plain(Op::TryFail, lock.0),
+            Action::Probe(Probe::Held { lock, mode: Mode::Shared }) => plain(Op::ReadTryFail, lock.0),
+            Action::Probe(Probe::Count { semaphore, count }) => with(Op::SemValue, semaphore.0, count),
+            Action::Probe(Probe::Alive { thread }) => plain(Op::JoinFail, thread.0),
             Action::Mark { text } => plain(Op::Mark, text.0),
             Action::Else(Else::Read { variable, into }) => with(Op::OtherRead, variable.0, number(into.map(|id| id.0))),
             Action::Else(Else::Write { variable, of }) => with(Op::OtherWrite, variable.0, number(of.map(|id| id.0))),
@@ -381,6 +427,7 @@ mod tests {
                     Op::Release | Op::ReadRelease | Op::OtherAcquire | Op::OtherRelease | Op::Mark => 0,
                     Op::Notify | Op::NotifyAll | Op::SemPost | Op::SemWait | Op::BarrierEnter | Op::BarrierLeave => 0,
                     Op::Alloc | Op::Free | Op::MethodEnd | Op::Begin | Op::End => 0,
+                    Op::TryFail | Op::ReadTryFail | Op::JoinFail => 0,
                     _ => aux,
                 };
                 let target = if matches!(op, Op::Begin | Op::End) { 0 } else { target };

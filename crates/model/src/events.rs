@@ -19,6 +19,9 @@
 //! | branch | 0, or 1 + the text an STD trace gives in brackets | 0, or 1 + its condition |
 //! | let | symbol | expression |
 //! | else-…, the other side of a branch | as without else | as without else |
+//! | tryfail, rtryfail | lock | – |
+//! | sem-value | semaphore | what it counts |
+//! | join-fail | thread | – |
 //! | mark | text | – |
 
 use crate::action::Action;

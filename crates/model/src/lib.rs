@@ -28,7 +28,7 @@ mod trace;
 pub mod trees;
 pub mod validate;
 
-pub use action::{Action, Else, Mode};
+pub use action::{Action, Else, Mode, Probe};
 pub use cells::Cells;
 pub use events::Events;
 pub use ids::*;

@@ -49,11 +49,18 @@ pub enum Op {
     /// What an object leads to, as the recorder saw it: nothing that the program did. Arguments of missing methods are
     /// told by it ([`crate::trees`]).
     Reach = 35,
+    /// An attempt to take a lock that failed, because another thread held it.
+    TryFail = 36,
+    ReadTryFail = 37,
+    /// What a semaphore counted when a thread looked: also an attempt to wait on it that failed, at zero.
+    SemValue = 38,
+    /// An attempt to join a thread that failed, because it had not ended.
+    JoinFail = 39,
 }
 
 impl Op {
     /// Every operation, in the order of its code.
-    pub const ALL: [Op; 36] = [
+    pub const ALL: [Op; 40] = [
         Op::Read,
         Op::Write,
         Op::AtomicRead,
@@ -90,6 +97,10 @@ impl Op {
         Op::OtherAcquire,
         Op::OtherRelease,
         Op::Reach,
+        Op::TryFail,
+        Op::ReadTryFail,
+        Op::SemValue,
+        Op::JoinFail,
     ];
 
     /// The operation with this code.
@@ -136,6 +147,10 @@ impl Op {
             Op::OtherAcquire => "else-acquire",
             Op::OtherRelease => "else-release",
             Op::Reach => "reach",
+            Op::TryFail => "tryfail",
+            Op::ReadTryFail => "rtryfail",
+            Op::SemValue => "sem-value",
+            Op::JoinFail => "join-fail",
         }
     }
 
@@ -169,7 +184,7 @@ impl Op {
         self.is_access()
             || matches!(self, Op::Acquire | Op::ReadAcquire)
             || matches!(self, Op::Fork | Op::Join | Op::WaitBegin | Op::WaitEnd | Op::Wake)
-            || matches!(self, Op::MethodBegin | Op::Reach | Op::Branch | Op::Let)
+            || matches!(self, Op::MethodBegin | Op::Reach | Op::Branch | Op::Let | Op::SemValue)
             || matches!(self, Op::OtherRead | Op::OtherWrite | Op::OtherLet | Op::OtherBranch)
     }
 
@@ -201,6 +216,12 @@ impl Op {
     #[inline(always)]
     pub fn writes(self) -> bool {
         matches!(self, Op::Write | Op::AtomicWrite | Op::Rmw)
+    }
+
+    /// Only finds out what state a lock, a semaphore or a thread is in.
+    #[inline(always)]
+    pub fn probes(self) -> bool {
+        matches!(self, Op::TryFail | Op::ReadTryFail | Op::SemValue | Op::JoinFail)
     }
 
     /// Is an atomic access.

@@ -76,10 +76,10 @@ impl Trace {
                 self.tables.variable_text(VarId(event.target))
             }
             Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => name(Space::Lock),
-            Op::OtherAcquire | Op::OtherRelease => name(Space::Lock),
-            Op::Fork | Op::Join => name(Space::Thread),
+            Op::OtherAcquire | Op::OtherRelease | Op::TryFail | Op::ReadTryFail => name(Space::Lock),
+            Op::Fork | Op::Join | Op::JoinFail => name(Space::Thread),
             Op::WaitBegin | Op::Wake | Op::WaitEnd | Op::Notify | Op::NotifyAll => name(Space::Condition),
-            Op::SemPost | Op::SemWait => name(Space::Semaphore),
+            Op::SemPost | Op::SemWait | Op::SemValue => name(Space::Semaphore),
             Op::BarrierEnter | Op::BarrierLeave => name(Space::Barrier),
             Op::MethodBegin | Op::MethodEnd => name(Space::Method),
             Op::Let | Op::OtherLet => name(Space::Symbol),

@@ -55,6 +55,12 @@ pub enum Rule {
     NotifyUsedTwice,
     /// A semaphore never goes below zero.
     SemaphoreBelowZero,
+    /// An attempt to take a lock fails only while another thread holds it.
+    NothingHeld,
+    /// A semaphore counts what its posts and waits say.
+    OtherCount,
+    /// An attempt to join a thread fails only after its fork and before its end.
+    NotAlive,
     /// A thread is inside a barrier once.
     BarrierEnteredTwice,
     /// A thread leaves a barrier that it entered.
@@ -116,6 +122,9 @@ impl Rule {
             Rule::NotifyBeforeWait => "a notify wakes only threads whose wait began before it",
             Rule::NotifyUsedTwice => "a notify wakes one thread",
             Rule::SemaphoreBelowZero => "a semaphore never goes below zero",
+            Rule::NothingHeld => "an attempt to take a lock fails only while another thread holds it",
+            Rule::OtherCount => "a semaphore counts its initial count and its posts, less its waits",
+            Rule::NotAlive => "an attempt to join a thread fails only after its fork and before its end",
             Rule::BarrierEnteredTwice => "a thread is inside a barrier once",
             Rule::BarrierNotEntered => "a thread leaves a barrier that it entered",
             Rule::BarrierLeftEarly => "nobody leaves a barrier before all have entered",
@@ -442,6 +451,17 @@ impl Validator {
                 }
                 Ok(())
             }
+            Op::TryFail => self.try_fail(thread, LockId(event.target), true, tables),
+            Op::ReadTryFail => self.try_fail(thread, LockId(event.target), false, tables),
+            Op::SemValue => {
+                let count = *self.semaphores.entry(SemId(event.target)).or_insert(0);
+                if count == event.aux as i64 {
+                    return Ok(());
+                }
+                let name = tables.names(Space::Semaphore).get(event.target as usize);
+                Err((Rule::OtherCount, format!("semaphore {name} counts {count} here, not {}", event.aux)))
+            }
+            Op::JoinFail => self.join_fail(thread, ThreadId(event.target), tables),
             Op::BarrierEnter => self.barrier_enter(thread, BarrierId(event.target), tables),
             Op::BarrierLeave => self.barrier_leave(thread, BarrierId(event.target), tables),
             Op::Alloc => self.heap.alloc(VarId(event.target), tables),
@@ -493,14 +513,15 @@ impl Validator {
                 (event.target as usize) < tables.variable_count()
             }
             Op::OtherRead | Op::OtherWrite | Op::Reach => (event.target as usize) < tables.variable_count(),
-            Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease | Op::OtherAcquire | Op::OtherRelease => {
+            Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease | Op::TryFail | Op::ReadTryFail => {
                 known(Space::Lock, event.target)
             }
-            Op::Fork | Op::Join => known(Space::Thread, event.target),
+            Op::OtherAcquire | Op::OtherRelease => known(Space::Lock, event.target),
+            Op::Fork | Op::Join | Op::JoinFail => known(Space::Thread, event.target),
             Op::WaitBegin | Op::WaitEnd | Op::Wake | Op::Notify | Op::NotifyAll => {
                 known(Space::Condition, event.target)
             }
-            Op::SemPost | Op::SemWait => known(Space::Semaphore, event.target),
+            Op::SemPost | Op::SemWait | Op::SemValue => known(Space::Semaphore, event.target),
             Op::BarrierEnter | Op::BarrierLeave => known(Space::Barrier, event.target),
             Op::MethodBegin | Op::MethodEnd => known(Space::Method, event.target),
             Op::Let | Op::OtherLet => known(Space::Symbol, event.target),
@@ -614,6 +635,27 @@ impl Validator {
                 Ok(())
             }
         }
+    }
+
+    fn join_fail(&mut self, thread: ThreadId, child: ThreadId, tables: &Tables) -> Check {
+        let name = tables.thread_name(child);
+        if child == thread {
+            return Err((Rule::ForkOrJoinOfSelf, format!("thread {name} tries to join itself")));
+        }
+        let why_not = match self.states[child.index()] {
+            State::Unseen => "has not been started",
+            State::Ended | State::Joined => "has ended",
+            _ => return Ok(()),
+        };
+        Err((Rule::NotAlive, format!("an attempt to join thread {name} fails though it {why_not}")))
+    }
+
+    fn try_fail(&self, thread: ThreadId, id: LockId, exclusive: bool, tables: &Tables) -> Check {
+        if self.excluded_by(thread, id, exclusive).is_some() {
+            return Ok(());
+        }
+        let name = tables.lock_name(id);
+        Err((Rule::NothingHeld, format!("an attempt to take lock {name} fails while no other thread holds it")))
     }
 
     /// The thread other than `thread` that holds the lock in a way that excludes an acquire.

@@ -12,7 +12,7 @@
 use crate::values::Values;
 use crate::words;
 use snag_model::Schedule;
-use snag_model::{Action, EventId, LockId, Op, Ops, SemId, Tables, ThreadId, Trace, VarId, Variable};
+use snag_model::{Action, EventId, LockId, Op, Ops, Probe, SemId, Tables, ThreadId, Trace, VarId, Variable};
 
 /// One row of a witness as it is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -155,6 +155,8 @@ enum Want {
     Fork(ThreadId),
     /// The acquire by which a thread holds a lock.
     Held(ThreadId, LockId),
+    /// The acquire by which another thread keeps this one from taking the lock.
+    Holder(ThreadId, LockId),
     /// The release that lets this thread acquire the lock.
     Release(ThreadId, LockId),
     /// The write that this thread's access sees, if it is not its own.
@@ -254,6 +256,9 @@ impl<'a> Walk<'a> {
             Action::Wake { by: Some(notify), .. } => self.want(Want::Exactly(notify)),
             Action::SemWait { semaphore } => self.want(Want::Post(thread, semaphore)),
             Action::Join { thread: child, .. } => self.want(Want::Last(child)),
+            Action::Probe(Probe::Held { lock, .. }) => self.want(Want::Holder(thread, lock)),
+            Action::Probe(Probe::Count { semaphore, .. }) => self.want(Want::Post(thread, semaphore)),
+            Action::Probe(Probe::Alive { thread: child }) => self.want(Want::Fork(child)),
             Action::Read { variable, .. } | Action::AtomicRead { variable, .. } | Action::Rmw { variable, .. } => {
                 self.want(Want::Seen(thread, variable))
             }
@@ -267,7 +272,7 @@ impl Want {
     fn ops(self) -> Ops {
         match self {
             Want::Fork(_) => Ops::of(&[Op::Fork]),
-            Want::Held(..) => Ops::of(&[Op::Acquire, Op::ReadAcquire, Op::WaitEnd]),
+            Want::Held(..) | Want::Holder(..) => Ops::of(&[Op::Acquire, Op::ReadAcquire, Op::WaitEnd]),
             Want::Release(..) => Ops::of(&[Op::Release, Op::ReadRelease, Op::WaitBegin]),
             Want::Seen(..) | Want::LastWrite(_) => Ops::of(&[Op::Write, Op::AtomicWrite, Op::Rmw]),
             Want::Post(..) => Ops::of(&[Op::SemPost]),
@@ -290,6 +295,7 @@ impl Want {
         match self {
             Want::Fork(wanted) => here(matches!(action, Action::Fork { thread: child, .. } if child == wanted)),
             Want::Held(holder, lock) => here(thread == holder && takes(trace, id) == Some(lock)),
+            Want::Holder(kept_out, lock) => from_another(takes(trace, id) == Some(lock), kept_out),
             Want::Release(taker, lock) => from_another(gives_up(trace, id) == Some(lock), taker),
             Want::Seen(reader, variable) => from_another(writes(variable), reader),
             Want::LastWrite(variable) => here(writes(variable)),

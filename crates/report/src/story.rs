@@ -13,7 +13,7 @@ use crate::digest::overlap;
 use crate::number::grouped;
 use crate::words;
 use snag_model::Schedule;
-use snag_model::{Action, BarrierId, EventId, LockId, Mode, Op, SemId, ThreadId, Trace, VarId};
+use snag_model::{Action, BarrierId, EventId, LockId, Mode, Op, Probe, SemId, ThreadId, Trace, VarId};
 use snag_pipeline::Race;
 use std::collections::HashMap;
 
@@ -97,6 +97,14 @@ fn kept_back(trace: &Trace, link: Link) -> String {
             let target = words::clean(&target);
             format!("{target} kept them apart: {giver} wrote it at {given} before {taker} read it at {taken}.")
         }
+        Op::TryFail | Op::ReadTryFail => {
+            let target = words::target(trace, takes);
+            let target = words::clean(&target);
+            format!(
+                "{target} kept them apart: {giver} took it at {given} before the attempt of {taker} to take it failed at \
+                 {taken}."
+            )
+        }
         Op::SemWait => {
             let target = words::target(trace, takes);
             let target = words::clean(&target);
@@ -120,6 +128,9 @@ fn not_kept_back(trace: &Trace, link: Link) -> String {
         Op::AtomicRead | Op::Rmw => {
             let target = words::target(trace, link.takes);
             format!("what it reads from {} does not have to come from {giver}.", words::clean(&target))
+        }
+        Op::TryFail | Op::ReadTryFail => {
+            format!("its attempt fails as well while another thread than {giver} holds it.")
         }
         Op::SemWait => {
             let target = words::target(trace, link.takes);
@@ -177,6 +188,8 @@ fn chain(trace: &Trace, first: EventId, second: EventId) -> Option<Vec<Link>> {
 enum Thing {
     /// A lock that was held like this.
     Lock(LockId, Mode),
+    /// A lock while somebody holds it.
+    Held(LockId),
     Notify(EventId),
     Semaphore(SemId),
     Barrier(BarrierId),
@@ -225,6 +238,8 @@ impl Behind<'_> {
                 let tables = &self.trace.tables;
                 self.atomics.iter().find(|(var, _)| overlap(tables, *var, variable)).map(|(_, event)| *event)
             }
+            Action::Probe(Probe::Held { lock, .. }) => given(Thing::Held(lock)),
+            Action::Probe(Probe::Count { semaphore, .. }) => given(Thing::Semaphore(semaphore)),
             action => match action.acquired()? {
                 (lock, Mode::Shared) => given(Thing::Lock(lock, Mode::Exclusive)),
                 (lock, Mode::Exclusive) => {
@@ -245,9 +260,10 @@ impl Behind<'_> {
                 self.atomics.retain(|(var, _)| *var != variable);
                 return self.atomics.push((variable, id));
             }
-            action => match action.released() {
-                Some((lock, mode)) => Thing::Lock(lock, mode),
-                None => return self.overwrite(id),
+            action => match (action.released(), action.acquired()) {
+                (Some((lock, mode)), _) => Thing::Lock(lock, mode),
+                (None, Some((lock, _))) => Thing::Held(lock),
+                (None, None) => return self.overwrite(id),
             },
         };
         self.given.insert(thing, id);

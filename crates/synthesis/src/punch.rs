@@ -6,7 +6,7 @@
 //!
 //! A trace in which half of a critical section is missing is not well formed. So if some events on a lock are removed, all
 //! others of the same outermost section are as well; of semaphores and barriers all events; of a heap block, and of those that use its memory again, every alloc and free. Each of these
-//! others is a missing call of its own. Symbols and conditions are left out. Events without a location get their number as one, so that
+//! others is a missing call of its own; so is a failed attempt that rests on something that was removed. Symbols and conditions are left out. Events without a location get their number as one, so that
 //! what is found in the incomplete trace can be found again in the complete one.
 
 use crate::calls::{Calls, NO_CALL};
@@ -14,7 +14,7 @@ use snag_model::events::Event;
 use snag_model::ids::*;
 use snag_model::op::Op;
 use snag_model::tables::{Object, Space, Variable};
-use snag_model::{Action, Trace};
+use snag_model::{Action, Probe, Trace};
 use std::collections::{BTreeSet, HashMap};
 
 /// An incomplete trace.
@@ -173,8 +173,13 @@ fn fates(trace: &Trace, calls: &Calls, chosen: &[bool]) -> Vec<Fate> {
             groups.broken[group] = true;
         }
     }
+    let gone = |ground: &Ground| match *ground {
+        Ground::Group(group) => groups.broken[group],
+        Ground::Event(event) => removed[event],
+    };
     let fate = |index: usize| match groups.of_event[index] {
         _ if removed[index] => Fate::Removed,
+        _ if groups.grounds.get(&index).is_some_and(|grounds| grounds.iter().any(gone)) => Fate::Alone,
         Some(group) if groups.broken[group] => Fate::Alone,
         _ => Fate::Kept,
     };
@@ -185,11 +190,20 @@ fn fates(trace: &Trace, calls: &Calls, chosen: &[bool]) -> Vec<Fate> {
 struct Groups {
     of_event: Vec<Option<usize>>,
     broken: Vec<bool>,
+    /// What failed attempts rest on: without that they would not fail.
+    grounds: HashMap<usize, Vec<Ground>>,
+}
+
+/// What a failed attempt rests on.
+enum Ground {
+    Group(usize),
+    Event(usize),
 }
 
 impl Groups {
     fn of(trace: &Trace) -> Groups {
-        let mut groups = Groups { of_event: vec![None; trace.len()], broken: Vec::new() };
+        let mut groups = Groups { of_event: vec![None; trace.len()], broken: Vec::new(), grounds: HashMap::new() };
+        let mut forks: HashMap<ThreadId, usize> = HashMap::new();
         // Outermost sections by thread and lock: group, how often held, whether waiting.
         let mut sections: HashMap<(ThreadId, LockId), (usize, u32)> = HashMap::new();
         let mut waiting: HashMap<ThreadId, usize> = HashMap::new();
@@ -242,6 +256,27 @@ impl Groups {
                     Some(group)
                 }
                 Action::MethodEnd { .. } => open[event.thread.index()].pop(),
+                Action::Fork { thread, .. } => {
+                    forks.insert(thread, index);
+                    None
+                }
+                Action::Probe(probe) => {
+                    let grounds = match probe {
+                        Probe::Held { lock, .. } => {
+                            let of_others =
+                                |&(&(thread, of), _): &(&(ThreadId, LockId), _)| thread != event.thread && of == lock;
+                            sections.iter().filter(of_others).map(|(_, section)| Ground::Group(section.0)).collect()
+                        }
+                        Probe::Count { semaphore, .. } => {
+                            vec![Ground::Group(*semaphores.entry(semaphore).or_insert_with(new))]
+                        }
+                        Probe::Alive { thread } => {
+                            forks.get(&thread).map(|&fork| Ground::Event(fork)).into_iter().collect()
+                        }
+                    };
+                    groups.grounds.insert(index, grounds);
+                    None
+                }
                 _ => None,
             };
         }

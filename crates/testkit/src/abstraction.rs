@@ -7,7 +7,7 @@
 //! Exhaustive: a state is how far each thread has come, and which wake-ups missed their notify.
 
 use crate::facts::Facts;
-use snag_model::{Action, EventId, Mode, ThreadId, Trace};
+use snag_model::{Action, EventId, LockId, Mode, Probe, ThreadId, Trace};
 use std::collections::{BTreeSet, HashSet};
 
 type Pairs = BTreeSet<(EventId, EventId)>;
@@ -121,6 +121,17 @@ impl<'t> Abstract<'t> {
                 let initial = facts.trace.tables.semaphore_initial(semaphore) as usize;
                 initial + count(Action::SemPost { semaphore }) > count(Action::SemWait { semaphore })
             }
+            Action::Probe(Probe::Held { lock, mode }) => {
+                let tries = this.thread.index();
+                (0..state.done.len()).any(|other| other != tries && self.keeps_out(state, other, lock, mode))
+            }
+            Action::Probe(Probe::Count { semaphore, count: found }) => {
+                let initial = facts.trace.tables.semaphore_initial(semaphore) as usize;
+                initial + count(Action::SemPost { semaphore }) == count(Action::SemWait { semaphore }) + found as usize
+            }
+            Action::Probe(Probe::Alive { thread }) => {
+                forked(thread) && !(0..facts.len()).any(|e| done(e) && facts.shows_end(e, thread))
+            }
             Action::BarrierLeave { barrier } => all(Action::BarrierEnter { barrier })
                 .filter(|&enter| facts.generation[enter] == facts.generation[event])
                 .all(done),
@@ -136,8 +147,13 @@ impl<'t> Abstract<'t> {
     fn excludes(&self, state: &State, thread: usize, event: usize) -> bool {
         let taker = &self.facts.events[event];
         let Some((wanted, mode)) = self.facts.actions[event].acquired() else { return false };
+        thread != taker.thread.index() && self.keeps_out(state, thread, wanted, mode)
+    }
+
+    /// Whether `holder` holds a lock so that no other thread can take it in this mode.
+    fn keeps_out(&self, state: &State, holder: usize, wanted: LockId, mode: Mode) -> bool {
         let (mut exclusive, mut shared, mut given_up) = (0, 0, 0);
-        for &past in &self.facts.threads[thread][..state.done[thread]] {
+        for &past in &self.facts.threads[holder][..state.done[holder]] {
             match self.facts.actions[past] {
                 action if action.lock().is_none_or(|(lock, _)| lock != wanted) => {}
                 Action::Acquire { mode: Mode::Exclusive, .. } => exclusive += 1,
@@ -149,6 +165,6 @@ impl<'t> Abstract<'t> {
                 _ => {}
             }
         }
-        thread != taker.thread.index() && (exclusive > 0 || mode == Mode::Exclusive && shared > 0)
+        exclusive > 0 || mode == Mode::Exclusive && shared > 0
     }
 }

@@ -384,6 +384,15 @@ impl Facts<'_> {
         calls
     }
 
+    /// Whether an event shows that a thread has ended: it is its end, or a join of it.
+    pub fn shows_end(&self, index: usize, ended: ThreadId) -> bool {
+        match self.actions[index] {
+            Action::End => self.events[index].thread == ended,
+            Action::Join { thread, .. } => thread == ended,
+            _ => false,
+        }
+    }
+
     /// What an event touches, in the sense of rule 3.
     fn touched_objects(&self, index: usize) -> Vec<Object> {
         let event = &self.events[index];
@@ -398,6 +407,7 @@ impl Facts<'_> {
             Action::SemPost { semaphore } | Action::SemWait { semaphore } => vec![Object::Semaphore(semaphore)],
             Action::BarrierEnter { barrier } | Action::BarrierLeave { barrier } => vec![Object::Barrier(barrier)],
             Action::Fork { thread, .. } | Action::Join { thread, .. } => vec![Object::Thread(thread)],
+            Action::Probe(probe) => vec![probe.object()],
             Action::Else(_) | Action::Reach { .. } => vec![],
             action => action.variable().map(Object::Variable).into_iter().collect(),
         };

@@ -5,7 +5,7 @@
 
 use crate::facts::Facts;
 use crate::relation::Relation;
-use snag_model::{Action, EventId, Mode, Op, Trace};
+use snag_model::{Action, EventId, LockId, Mode, Op, Probe, Trace};
 use std::collections::BTreeSet;
 
 /// Pairs of events, the earlier one first.
@@ -133,6 +133,12 @@ fn synchronises(facts: &Facts, earlier: usize, later: usize) -> bool {
         (Action::Fork { thread: forked, .. }, Action::Join { thread: joined, .. }) => forked == joined,
         (Action::Notify { .. } | Action::NotifyAll { .. }, Action::Wake { .. }) => facts.notify[later] == Some(earlier),
         (Action::SemPost { semaphore: posted }, Action::SemWait { semaphore: waited }) => posted == waited,
+        (
+            Action::SemPost { semaphore } | Action::SemWait { semaphore },
+            Action::Probe(Probe::Count { semaphore: found, .. }),
+        ) => semaphore == found,
+        (_, Action::Probe(Probe::Held { lock, mode })) => keeps_out(facts, earlier, later, lock, mode),
+        (Action::Fork { thread: forked, .. }, Action::Probe(Probe::Alive { thread })) => forked == thread,
         (Action::BarrierEnter { barrier: entered }, Action::BarrierLeave { barrier: left }) => {
             entered == left && facts.generation[earlier] == facts.generation[later]
         }
@@ -142,6 +148,30 @@ fn synchronises(facts: &Facts, earlier: usize, later: usize) -> bool {
         (Action::Alloc { .. }, _) => facts.alloc[later] == Some(earlier) && !b.op.on_other_side(),
         _ => false,
     }
+}
+
+/// Whether one event begins a hold on a lock that lasts until a later event, and keeps others from taking the lock.
+fn keeps_out(facts: &Facts, earlier: usize, later: usize, lock: LockId, mode: Mode) -> bool {
+    let Some((taken, held)) = facts.actions[earlier].acquired() else { return false };
+    let count = |before: usize| {
+        let (mut count, mut given_up) = (0, 0);
+        for event in facts.threads[facts.events[earlier].thread.index()].iter().filter(|&&event| event < before) {
+            match facts.actions[*event] {
+                Action::WaitBegin { lock: given, .. } if given == lock && held == Mode::Exclusive => {
+                    given_up = std::mem::take(&mut count);
+                }
+                Action::WaitEnd { lock: taken, .. } if taken == lock && held == Mode::Exclusive => count = given_up,
+                Action::Acquire { lock: taken, mode, .. } if (taken, mode) == (lock, held) => count += 1,
+                Action::Release { lock: given, mode } if (given, mode) == (lock, held) => count -= 1,
+                _ => {}
+            }
+        }
+        count
+    };
+    taken == lock
+        && (held, mode) != (Mode::Shared, Mode::Shared)
+        && count(earlier) == 0
+        && (earlier + 1..=later).all(|before| count(before) > 0)
 }
 
 /// The releasing atomic writes whose release sequences an acquiring atomic read sees.

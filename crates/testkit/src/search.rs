@@ -11,7 +11,7 @@
 use crate::facts::{Facts, Unit};
 use crate::relation::Relation;
 use snag_model::Level;
-use snag_model::{Action, BarrierId, EventId, Mode, Op, ThreadId, Trace};
+use snag_model::{Action, BarrierId, EventId, LockId, Mode, Op, Probe, ThreadId, Trace};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// All predictable races at a level; the earlier event in σ first.
@@ -265,6 +265,17 @@ impl<'t> Search<'t> {
                 let initial = facts.trace.tables.semaphore_initial(semaphore) as usize;
                 initial + done(Action::SemPost { semaphore }) > done(Action::SemWait { semaphore })
             }
+            Action::Probe(Probe::Held { lock, mode }) => {
+                let tries = facts.events[event].thread.index();
+                (0..self.threads.len()).any(|other| other != tries && self.keeps_out(state, other, lock, mode))
+            }
+            Action::Probe(Probe::Count { semaphore, count }) => {
+                let initial = facts.trace.tables.semaphore_initial(semaphore) as usize;
+                initial + done(Action::SemPost { semaphore }) == done(Action::SemWait { semaphore }) + count as usize
+            }
+            Action::Probe(Probe::Alive { thread }) => {
+                !(0..facts.len()).any(|e| state.done & bit(e) != 0 && facts.shows_end(e, thread))
+            }
             _ if facts.events[event].op.is_access() => facts.free[event].is_none_or(|free| state.done & bit(free) == 0),
             _ => true,
         };
@@ -333,9 +344,14 @@ impl<'t> Search<'t> {
     fn excludes(&self, state: &State, thread: usize, event: usize) -> bool {
         let taker = &self.facts.events[event];
         let Some((lock, mode)) = self.facts.actions[event].acquired() else { return false };
-        let position = (self.threads[thread] & state.done).count_ones() as usize;
-        let hold = self.holds[thread][position][lock.index()];
-        thread != taker.thread.index() && (hold.exclusive > 0 || mode == Mode::Exclusive && hold.shared > 0)
+        thread != taker.thread.index() && self.keeps_out(state, thread, lock, mode)
+    }
+
+    /// Whether `holder` holds a lock so that no other thread can take it in this mode.
+    fn keeps_out(&self, state: &State, holder: usize, lock: LockId, mode: Mode) -> bool {
+        let position = (self.threads[holder] & state.done).count_ones() as usize;
+        let hold = self.holds[holder][position][lock.index()];
+        hold.exclusive > 0 || mode == Mode::Exclusive && hold.shared > 0
     }
 
     /// The smallest sets of threads that wait for each other in a state, by their pending acquires.
@@ -399,6 +415,7 @@ pub(crate) fn needs(facts: &Facts) -> Vec<Set> {
         needs[event] |= match facts.actions[event] {
             Action::Join { thread: child, .. } => set(facts.threads[child.index()].iter().copied()) | forks(child),
             Action::Wake { .. } => set(facts.notify[event]),
+            Action::Probe(Probe::Alive { thread: child }) => forks(child),
             Action::BarrierLeave { barrier } => {
                 set(enters(barrier).filter(|&e| facts.generation[e] == facts.generation[event]))
             }

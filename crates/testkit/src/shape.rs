@@ -23,6 +23,8 @@ pub struct Weights {
     pub symbols: u32,
     /// `begin` and `end`.
     pub boundaries: u32,
+    /// Attempts that fail, and looks at the count of a semaphore.
+    pub probes: u32,
     pub marks: u32,
 }
 
@@ -98,6 +100,7 @@ impl Shape {
                 read_locks: rng.pick(&[0, 0, 4, 8]),
                 conditions: rng.pick(&[0, 0, 0, 4]),
                 fork_join: rng.pick(&[0, 0, 0, 1]),
+                probes: rng.pick(&[0, 0, 0, 6]),
                 ..Weights::default()
             },
             reentrant: rng.chance(30),
@@ -116,6 +119,7 @@ impl Shape {
                 locks: 12,
                 conditions: rng.pick(&[0, 0, 4, 8]),
                 fork_join: rng.pick(&[0, 0, 2, 4]),
+                probes: rng.pick(&[0, 0, 0, 6]),
                 ..Weights::default()
             },
             reentrant: rng.chance(40),
@@ -183,6 +187,7 @@ impl Shape {
             branches: maybe(3),
             symbols: maybe(3),
             boundaries: maybe(2),
+            probes: maybe(8),
             marks: maybe(1),
         };
         Shape {
@@ -191,6 +196,32 @@ impl Shape {
             ranges: rng.pick(&[0, 0, 50, 100]),
             values: rng.pick(&[0, 50, 90, 100]),
             unexplained: rng.pick(&[0, 0, 5, 20]),
+            ..Shape::classic(rng)
+        }
+    }
+
+    /// Attempts that fail, beside all that they may rest on.
+    pub fn with_attempts(rng: &mut Rng) -> Shape {
+        let kinds = rng.below(3);
+        Shape {
+            threads: rng.between(2, 4),
+            events: rng.between(8, 16),
+            weights: Weights {
+                plain: 8,
+                locks: if kinds != 1 { 8 } else { rng.pick(&[0, 4]) },
+                read_locks: if kinds == 0 { 6 } else { 0 },
+                semaphores: if kinds == 1 { 8 } else { 0 },
+                fork_join: if kinds == 2 { 4 } else { 0 },
+                boundaries: if kinds == 2 { 4 } else { 0 },
+                conditions: rng.pick(&[0, 0, 3]),
+                branches: rng.pick(&[0, 0, 2]),
+                methods: rng.pick(&[0, 0, 0, 2]),
+                probes: rng.pick(&[6, 12]),
+                ..Weights::default()
+            },
+            values: rng.pick(&[0, 90]),
+            reentrant: rng.chance(30),
+            release: rng.pick(&[5, 20]),
             ..Shape::classic(rng)
         }
     }
@@ -204,11 +235,12 @@ impl Shape {
 
     /// One of the other presets.
     pub fn any(rng: &mut Rng) -> Shape {
-        match rng.below(10) {
+        match rng.below(11) {
             0 => Shape::classic(rng),
             1 => Shape::lock_heavy(rng),
             2..=4 => Shape::with_values(rng),
             5 => Shape::with_pointers(rng),
+            6 => Shape::with_attempts(rng),
             _ => Shape::everything(rng),
         }
     }

@@ -6,7 +6,7 @@
 
 use snag_model::events::Event;
 use snag_model::tables::{Object, Space};
-use snag_model::{Action, EventId, Events, LocId, MemoryOrder, Op, ThreadId, Trace, Validator};
+use snag_model::{Action, EventId, Events, LocId, MemoryOrder, Op, Probe, ThreadId, Trace, Validator};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -72,10 +72,10 @@ fn family(op: Op) -> u8 {
     match op {
         op if op.is_access() => 0,
         Op::Alloc | Op::Free => 0,
-        Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => 1,
-        Op::Fork | Op::Join => 2,
+        Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease | Op::TryFail | Op::ReadTryFail => 1,
+        Op::Fork | Op::Join | Op::JoinFail => 2,
         Op::WaitBegin | Op::Wake | Op::WaitEnd | Op::Notify | Op::NotifyAll => 3,
-        Op::SemPost | Op::SemWait => 4,
+        Op::SemPost | Op::SemWait | Op::SemValue => 4,
         Op::BarrierEnter | Op::BarrierLeave => 5,
         Op::MethodBegin | Op::MethodEnd => 6,
         _ => 7 + op as u8,
@@ -188,6 +188,7 @@ fn line(trace: &Trace, event: &Event) -> String {
         Action::Write { of: Some(id), .. } | Action::Branch { condition: Some(id), .. } => {
             write!(text, " from {}", name(Space::Expression, id.0))
         }
+        Action::Probe(Probe::Count { count, .. }) => write!(text, " = {count}"),
         Action::Let { is, .. } => write!(text, " = {}", name(Space::Expression, is.0)),
         _ => Ok(()),
     };

@@ -273,7 +273,7 @@ impl<'a> Simulation<'a> {
             return self.fork_or_join(thread);
         }
         let w = &self.shape.weights;
-        let groups: [(u32, Group<'a>); 14] = [
+        let groups: [(u32, Group<'a>); 15] = [
             (w.plain, Self::plain),
             (w.atomics, Self::atomic),
             (w.locks, Self::lock),
@@ -287,6 +287,7 @@ impl<'a> Simulation<'a> {
             (w.branches, Self::branch),
             (w.symbols, Self::symbolic),
             (w.boundaries, Self::end),
+            (w.probes, Self::probe),
             (w.marks, Self::mark),
         ];
         let mut number = self.rng.below(groups.iter().map(|g| g.0 as usize).sum());

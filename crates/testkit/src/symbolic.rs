@@ -9,7 +9,7 @@
 use crate::facts::{Facts, Unit};
 use crate::search::{Set, bit, needs, set};
 use snag_model::symbolic::{Binary, Node, Role, Symbolic};
-use snag_model::{Action, DefinitionId, EventId, LockId, Mode, Op, TermId, Trace, Variable};
+use snag_model::{Action, DefinitionId, EventId, LockId, Mode, Op, Probe, TermId, Trace, Variable};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// All races at level `symbolic`; the earlier event in σ first. A trace with neither branches nor symbols has those of
@@ -161,6 +161,14 @@ impl<'t> Search<'t> {
             Action::SemWait { semaphore } => {
                 let initial = facts.trace.tables.semaphore_initial(semaphore) as usize;
                 initial + done(Action::SemPost { semaphore }) > done(Action::SemWait { semaphore })
+            }
+            Action::Probe(Probe::Held { lock, mode }) => self.is_taken(state, lock, self.thread(event), mode),
+            Action::Probe(Probe::Count { semaphore, count }) => {
+                let initial = facts.trace.tables.semaphore_initial(semaphore) as usize;
+                initial + done(Action::SemPost { semaphore }) == done(Action::SemWait { semaphore }) + count as usize
+            }
+            Action::Probe(Probe::Alive { thread }) => {
+                !(0..facts.len()).any(|e| state.done & bit(e) != 0 && facts.shows_end(e, thread))
             }
             Action::Join { thread: child, .. } => state.diverged[child.index()].is_none(),
             _ if this.op.if_it_happens().is_access() => {

@@ -12,6 +12,7 @@ mod deadlocks;
 mod heap;
 mod locks;
 mod missing;
+mod probes;
 mod races;
 mod reads;
 mod sequence;

@@ -91,12 +91,14 @@ fn event(trace: &mut Trace, thread: &str, word: &str, rest: &[&str]) {
     let thread = trace.tables.thread(thread);
     let target = match op {
         _ if op.touches_memory() || op == Op::Alloc => variable(trace, name).0,
-        Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => trace.tables.intern(Space::Lock, name),
-        Op::Fork | Op::Join => trace.tables.thread(name).0,
+        Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease | Op::TryFail | Op::ReadTryFail => {
+            trace.tables.intern(Space::Lock, name)
+        }
+        Op::Fork | Op::Join | Op::JoinFail => trace.tables.thread(name).0,
         Op::WaitBegin | Op::Wake | Op::WaitEnd | Op::Notify | Op::NotifyAll => {
             trace.tables.intern(Space::Condition, name)
         }
-        Op::SemPost | Op::SemWait => trace.tables.intern(Space::Semaphore, name),
+        Op::SemPost | Op::SemWait | Op::SemValue => trace.tables.intern(Space::Semaphore, name),
         Op::BarrierEnter | Op::BarrierLeave => trace.tables.intern(Space::Barrier, name),
         Op::MethodBegin | Op::MethodEnd => trace.tables.intern(Space::Method, name),
         Op::Begin | Op::End | Op::Branch => 0,
@@ -105,6 +107,7 @@ fn event(trace: &mut Trace, thread: &str, word: &str, rest: &[&str]) {
     let mut event = Event::new(thread, op, target);
     match (op, rest.get(1)) {
         (Op::WaitBegin | Op::WaitEnd, Some(lock)) => event.aux = trace.tables.intern(Space::Lock, lock),
+        (Op::SemValue, Some(count)) => event.aux = count.parse().unwrap(),
         (Op::Wake, Some(notify)) => event.aux = 1 + notify.parse::<u32>().unwrap(),
         (Op::MethodBegin, objects) => {
             let objects = objects.into_iter().flat_map(|text| text.split(',')).map(|text| object(trace, text));

@@ -79,6 +79,7 @@ impl<'t> Reference<'t> {
             && self.locks()
             && self.waits()
             && self.semaphores()
+            && self.probes()
             && self.barriers()
             && self.schedule.iter().all(|&e| self.heap(e, self.at[e]))
             && self.missing_methods()
@@ -158,6 +159,34 @@ impl<'t> Reference<'t> {
                 let initial = self.trace.tables.semaphore_initial(SemId(event.target)) as usize;
                 count(Op::SemWait, event.target) <= initial + count(Op::SemPost, event.target)
             })
+        })
+    }
+
+    fn probes(&self) -> bool {
+        let on = |e: &usize, op: Op, target: u32| self.events[*e].op == op && self.events[*e].target == target;
+        self.schedule.iter().enumerate().all(|(position, &probe)| {
+            let Event { op, target, aux, thread, .. } = self.events[probe];
+            let before = &self.schedule[..position];
+            match op {
+                Op::TryFail | Op::ReadTryFail => {
+                    (0..self.trace.tables.thread_count()).map(ThreadId::new).any(|other| {
+                        let (writes, reads) = self.holds(position, other, LockId(target));
+                        other != thread && (writes > 0 || op == Op::TryFail && reads > 0)
+                    })
+                }
+                Op::SemValue => {
+                    let count = |op: Op| before.iter().filter(|e| on(e, op, target)).count();
+                    let initial = self.trace.tables.semaphore_initial(SemId(target)) as usize;
+                    initial + count(Op::SemPost) == aux as usize + count(Op::SemWait)
+                }
+                Op::JoinFail => {
+                    let own = |e: &usize| self.events[*e].op == Op::End && self.events[*e].thread == ThreadId(target);
+                    let fork = (0..self.events.len()).find(|e| on(e, Op::Fork, target));
+                    fork.is_none_or(|fork| before.contains(&fork))
+                        && !before.iter().any(|e| own(e) || on(e, Op::Join, target))
+                }
+                _ => true,
+            }
         })
     }
 
@@ -272,12 +301,14 @@ impl<'t> Reference<'t> {
         let event = &self.events[e];
         let (target, aux) = (event.target, event.aux);
         let mut all = match event.op {
-            Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => vec![Object::Lock(LockId(target))],
+            Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease | Op::TryFail | Op::ReadTryFail => {
+                vec![Object::Lock(LockId(target))]
+            }
             Op::WaitBegin | Op::WaitEnd => vec![Object::Lock(LockId(aux)), Object::Condition(CondId(target))],
             Op::Wake | Op::Notify | Op::NotifyAll => vec![Object::Condition(CondId(target))],
-            Op::SemPost | Op::SemWait => vec![Object::Semaphore(SemId(target))],
+            Op::SemPost | Op::SemWait | Op::SemValue => vec![Object::Semaphore(SemId(target))],
             Op::BarrierEnter | Op::BarrierLeave => vec![Object::Barrier(BarrierId(target))],
-            Op::Fork | Op::Join => vec![Object::Thread(ThreadId(target))],
+            Op::Fork | Op::Join | Op::JoinFail => vec![Object::Thread(ThreadId(target))],
             op if op.touches_memory() || op == Op::Alloc => vec![Object::Variable(VarId(target))],
             _ => vec![],
         };

@@ -146,6 +146,7 @@ impl<'t> Pass<'t> {
                 let birth = self.order.stamp(slot, time);
                 let child_slot = self.order.bear(child, birth);
                 self.causes.fork_pair(2 * slot, child, time, 2 * child_slot);
+                self.note(slot, number);
                 self.make_room(child_slot);
                 self.grown[child_slot as usize] = time;
                 self.published[slot as usize] = time;
@@ -170,6 +171,14 @@ impl<'t> Pass<'t> {
         }
     }
 
+    /// A failed attempt of another thread may rest on an acquire or a fork.
+    fn note(&mut self, slot: Slot, number: usize) {
+        self.cause_sync.note(&mut self.causes, 2 * slot, number);
+        if self.must_sync.note(&mut self.order, slot, number) {
+            self.published[slot as usize] = number as Time + 1;
+        }
+    }
+
     fn lock(&mut self, rules: &mut impl Rules, slot: Slot, number: usize, event: &Event) {
         let time = number as Time + 1;
         match event.op {
@@ -182,6 +191,7 @@ impl<'t> Pass<'t> {
                     rules.entered(self, slot, section);
                 }
                 self.refresh(slot);
+                self.note(slot, number);
             }
             _ => {
                 let held = &self.held[event.thread.index()];

@@ -72,7 +72,7 @@ pub fn reduce(trace: &Trace, cells: &Cells, all: bool, repeats: bool) -> Reduced
             }
             Op::Begin | Op::Branch | Op::Let | Op::Mark | Op::Reach => false,
             op if op.on_other_side() => false,
-            Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => {
+            Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease | Op::TryFail | Op::ReadTryFail => {
                 lock_owner[events.targets()[number] as usize] == SEVERAL
             }
             _ => true,
@@ -101,7 +101,7 @@ fn owners(trace: &Trace, cells: &Cells) -> (Vec<u32>, Vec<u32>) {
         };
         if op.touches_memory() {
             cell_owner[cells.touched_by(trace, EventId::new(number))].iter_mut().for_each(note);
-        } else if matches!(op, Op::Acquire | Op::ReadAcquire) {
+        } else if matches!(op, Op::Acquire | Op::ReadAcquire | Op::TryFail | Op::ReadTryFail) {
             note(&mut lock_owner[target as usize]);
         }
     }

@@ -336,7 +336,10 @@ impl<'t, M: Memory> Pass<'t, M> {
 
     /// Whether cells are variables, and plain accesses take part in nothing but races.
     fn is_simple(&self) -> bool {
-        self.cells.are_variables() && !self.sync.orders_accesses() && !self.sync.has_methods()
+        self.cells.are_variables()
+            && !self.sync.orders_accesses()
+            && !self.sync.has_methods()
+            && !self.sync.has_grounds()
     }
 
     fn run(&mut self, tick: &mut dyn FnMut(usize) -> bool) -> Warnings {

@@ -13,7 +13,8 @@ use crate::lock_history::steps::Taken;
 use crate::lock_history::waits::Waits;
 use crate::missing::MissingOrder;
 use snag_model::events::Event;
-use snag_model::{Action, BarrierId, CondId, EventId, Tables, ThreadId, Trace};
+use snag_model::tables::Object;
+use snag_model::{Action, BarrierId, CondId, EventId, LockId, Mode as Access, Probe, Tables, ThreadId, Trace};
 use std::collections::HashMap;
 
 /// What is done about third threads.
@@ -123,6 +124,8 @@ pub struct Observer {
     waits: Waits,
     barriers: Vec<Barrier>,
     semaphores: Vec<Vec<u32>>,
+    /// Strategy II: what those know together whose attempts have failed because of a lock or a thread.
+    probed: HashMap<Object, Vec<u32>>,
     missing: Option<Missing>,
     /// Strategy I: start pairs in the order of their later bounds.
     starts: Vec<Vec<Start>>,
@@ -147,6 +150,7 @@ impl Observer {
             waits: Waits::default(),
             barriers: Vec::new(),
             semaphores: Vec::new(),
+            probed: HashMap::new(),
             missing,
             starts: Vec::new(),
             snapshots: vec![EventId(0)],
@@ -249,6 +253,9 @@ impl Observer {
         }
         let at = event.thread.index();
         let action = event.action();
+        if !self.probed.is_empty() {
+            self.after_attempts(number, event.thread, action);
+        }
         if let Some((before, after)) = self.threads[at].holds.apply(action) {
             self.hold(number, event.thread, before, after);
         }
@@ -283,7 +290,11 @@ impl Observer {
             }
             Action::BarrierEnter { barrier } => self.enter(number, event.thread, barrier, tables),
             Action::BarrierLeave { barrier } => self.leave(number, event.thread, barrier),
-            Action::SemPost { semaphore } | Action::SemWait { semaphore } if self.strategy == Strategy::Two => {
+            Action::SemPost { semaphore }
+            | Action::SemWait { semaphore }
+            | Action::Probe(Probe::Count { semaphore, .. })
+                if self.strategy == Strategy::Two =>
+            {
                 let semaphore = semaphore.index();
                 if self.semaphores.len() <= semaphore {
                     self.semaphores.resize(semaphore + 1, Vec::new());
@@ -291,10 +302,46 @@ impl Observer {
                 self.threads[at].learn(number, &self.semaphores[semaphore]);
                 self.semaphores[semaphore] = self.published(event.thread, number);
             }
+            Action::Probe(probe) if self.strategy == Strategy::Two => self.probe(number, event.thread, probe),
             _ => {}
         }
         if let Some(missing) = &mut self.missing {
             missing.after(&mut self.threads[at], number, event);
+        }
+    }
+
+    /// A failed attempt comes after all that those have done because of whom it failed; and what they do to let others
+    /// succeed comes after it.
+    fn probe(&mut self, number: EventId, thread: ThreadId, probe: Probe) {
+        let holds = |other: &Thread, lock: LockId, mode: Access| {
+            let hold = other.holds.locks().iter().find(|hold| hold.lock == lock);
+            hold.and_then(|hold| hold.mode()).is_some_and(|held| (held, mode) != (Access::Shared, Access::Shared))
+        };
+        let others = (0..self.threads.len()).map(ThreadId::new).filter(|&other| other != thread);
+        let because_of: Vec<ThreadId> = match probe {
+            Probe::Held { lock, mode } => others.filter(|other| holds(self.thread(*other), lock, mode)).collect(),
+            Probe::Alive { thread: child } => others.filter(|&other| other == child).collect(),
+            Probe::Count { .. } => Vec::new(),
+        };
+        for other in because_of {
+            let mut known = self.threads[other.index()].stamp.to_vec();
+            set(&mut known, other, number.0);
+            self.threads[other.index()].told = number.0;
+            self.threads[thread.index()].learn(number, &known);
+        }
+        let published = self.published(thread, number);
+        gather(self.probed.entry(probe.object()).or_default(), &published);
+    }
+
+    /// An event may be what lets an attempt succeed that has failed before.
+    fn after_attempts(&mut self, number: EventId, thread: ThreadId, action: Action) {
+        let object = match action {
+            Action::End => Some(Object::Thread(thread)),
+            Action::Join { thread: child, .. } => Some(Object::Thread(child)),
+            action => action.released().map(|(lock, _)| Object::Lock(lock)),
+        };
+        if let Some(known) = object.and_then(|object| self.probed.get(&object)) {
+            self.threads[thread.index()].learn(number, known);
         }
     }
 

@@ -1,9 +1,9 @@
 //! Which events a run is to execute: what every schedule needs, what the proposal wants, and what these need next.
 
-use crate::maximal::index::Index;
+use crate::maximal::index::{Index, Semaphore};
 use crate::maximal::run::Run;
 use crate::maximal::semantics::Values;
-use snag_model::{EventId, Op};
+use snag_model::{Action, EventId, Op, Probe};
 
 /// Threads and how many of their events are to happen.
 type Todo = Vec<(usize, u32)>;
@@ -59,6 +59,7 @@ impl<'i, V: Values<'i>> Run<'i, V> {
             }
             match self.op(event) {
                 Op::Acquire | Op::ReadAcquire | Op::WaitEnd => self.close_other(event, todo),
+                op if op.probes() => self.want_observed(event, todo),
                 Op::SemWait => {
                     let semaphore = &semaphores[self.index.trace.events.targets()[event.index()] as usize];
                     let number = semaphore.waits.partition_point(|&wait| wait < event);
@@ -69,6 +70,20 @@ impl<'i, V: Values<'i>> Run<'i, V> {
                 _ => {}
             }
         }
+    }
+
+    /// A failed attempt is to find what it found: what that rested on is to happen.
+    fn want_observed(&self, attempt: EventId, todo: &mut Todo) {
+        let Index { trace, semaphores, probes, .. } = self.index;
+        if let Action::Probe(Probe::Count { semaphore, .. }) = trace.action(attempt) {
+            let Semaphore { posts, waits, .. } = &semaphores[semaphore.index()];
+            for events in [posts, waits] {
+                let before = &events[..events.partition_point(|&event| event < attempt)];
+                before.iter().for_each(|&event| self.want(event, todo));
+            }
+        }
+        let grounds = probes.iter().flat_map(|probes| probes.rests_on(attempt));
+        grounds.for_each(|&ground| self.want(EventId(ground), todo));
     }
 
     /// An event is to happen if it may.

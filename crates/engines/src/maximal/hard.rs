@@ -81,6 +81,11 @@ impl<'t> Hard<'t> {
                     None => self.fork[child.index()].is_some_and(|fork| builder.join_event(thread, fork)),
                 };
             }
+            Op::JoinFail => {
+                if let Some(fork) = self.fork[events.targets()[index] as usize] {
+                    builder.join_event(thread, fork);
+                }
+            }
             Op::Wake => {
                 if let Some(notify) = events.aux(index).checked_sub(1) {
                     builder.join_event(thread, EventId(notify));

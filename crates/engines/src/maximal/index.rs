@@ -11,8 +11,9 @@ use crate::maximal::symbolic::Expressions;
 use crate::maximal::threads::Threads;
 use crate::maximal::visible::Visible;
 use crate::missing::{Missing, MissingOrder};
+use crate::probes::Probes;
 use snag_model::Level;
-use snag_model::{Cells, EventId, Op, Ops, SemId, Space, Trace};
+use snag_model::{Action, Cells, EventId, Op, Ops, Probe, SemId, Space, ThreadId, Trace};
 use std::collections::HashMap;
 
 /// What is known about a trace at a level before anything is asked.
@@ -45,6 +46,10 @@ pub struct Index<'t> {
     pub(crate) wakes: HashMap<EventId, Wake>,
     /// The free of each block, by its alloc.
     frees: HashMap<EventId, EventId>,
+    /// What failed attempts rested on in the trace.
+    pub(crate) probes: Option<Probes>,
+    /// Of threads that an attempt to join failed for, the events that show that they have ended.
+    pub(crate) ends: HashMap<ThreadId, Vec<EventId>>,
 }
 
 /// A wake-up that names a notify.
@@ -119,6 +124,8 @@ impl<'t> Index<'t> {
             branches: branches(trace, &threads, level),
             wakes: wakes(trace),
             frees: frees(trace, cells),
+            probes: Probes::of(trace),
+            ends: ends(trace),
             threads,
             sections,
             memory,
@@ -157,6 +164,11 @@ impl<'t> Index<'t> {
         let before = |event: &EventId| self.threads.previous(*event).filter(|_| self.op(*event).on_other_side());
         let lock = |event: EventId| matches!(self.op(event), Op::OtherAcquire | Op::OtherRelease);
         std::iter::successors(Some(event), before).any(lock)
+    }
+
+    /// The events that show that a thread has ended, if it matters to others whether it has.
+    pub(crate) fn ends_of(&self, thread: ThreadId) -> &[EventId] {
+        self.ends.get(&thread).map_or(&[], Vec::as_slice)
     }
 
     #[inline]
@@ -282,4 +294,25 @@ fn wakes(trace: &Trace) -> HashMap<EventId, Wake> {
 fn frees(trace: &Trace, cells: &Cells) -> HashMap<EventId, EventId> {
     let frees = trace.events.ops().iter().enumerate().filter(|(_, op)| **op == Op::Free);
     frees.filter_map(|(index, _)| Some((cells.block_of_event(index)?, EventId::new(index)))).collect()
+}
+
+/// See [`Index::ends`].
+fn ends(trace: &Trace) -> HashMap<ThreadId, Vec<EventId>> {
+    let mut ends: HashMap<ThreadId, Vec<EventId>> = HashMap::new();
+    if !Ops::of(trace.events.ops()).any(&[Op::JoinFail]) {
+        return ends;
+    }
+    for (_, event) in trace.events_of(&[Op::JoinFail]) {
+        if let Action::Probe(Probe::Alive { thread }) = event.action() {
+            ends.entry(thread).or_default();
+        }
+    }
+    for (id, event) in trace.events_of(&[Op::End, Op::Join]) {
+        let ended = match event.action() {
+            Action::Join { thread, .. } => thread,
+            _ => event.thread,
+        };
+        ends.entry(ended).and_modify(|ends| ends.push(id));
+    }
+    ends
 }

@@ -8,15 +8,18 @@
 //! Cost: for each query a handful of binary searches for each lock that a thread holds where it stops.
 
 use crate::maximal::clock::{Builder, Clock};
+use crate::maximal::counts::Counts;
 use crate::maximal::cuts::Cuts;
 use crate::maximal::hard::Hard;
 use crate::maximal::index::{Index, Semaphore};
 use crate::maximal::memory::Memory;
 use crate::maximal::threads::Threads;
 use crate::missing::MissingOrder;
-use snag_model::{Cells, EventId, Op, Trace};
+use crate::probes::Probes;
+use snag_model::{Cells, EventId, Op, Ops, Trace};
 
-/// Hard order, the write that each read saw, and for each wait on a semaphore the post that allowed it.
+/// Hard order, the write that each read saw, for each wait on a semaphore the post that allowed it, and what failed
+/// attempts rested on.
 pub(crate) fn clock(
     trace: &Trace,
     cells: &Cells,
@@ -28,6 +31,9 @@ pub(crate) fn clock(
     let mut hard = Hard::new(trace, cells, threads, missing);
     let mut builder = Builder::new(threads, trace.len());
     let mut waits = vec![0; semaphores.len()];
+    let probes = Probes::of(trace);
+    // What was done with each semaphore so far, if somebody looks at that.
+    let mut counted = vec![Counts::none(threads.count()); if has_counts(trace) { semaphores.len() } else { 0 }];
     for (index, &op) in trace.events.ops().iter().enumerate() {
         let id = EventId::new(index);
         let thread = threads.thread(id);
@@ -45,11 +51,25 @@ pub(crate) fn clock(
                 builder.join_event(thread, semaphore.posts[post]);
             }
             waits[number] += 1;
+        } else if op == Op::SemValue {
+            builder.join(thread, counted[trace.events.targets()[index] as usize].row());
+        } else if op.probes() {
+            for &ground in probes.iter().flat_map(|probes| probes.rests_on(id)) {
+                builder.join_event(thread, EventId(ground));
+            }
         }
         builder.finish(thread);
         hard.after(&builder, threads, index);
+        if !counted.is_empty() && matches!(op, Op::SemPost | Op::SemWait) {
+            let counts = &mut counted[trace.events.targets()[index] as usize];
+            builder.gather(thread, threads.position(id), counts);
+        }
     }
     builder.done()
+}
+
+fn has_counts(trace: &Trace) -> bool {
+    Ops::of(trace.events.ops()).any(&[Op::SemValue])
 }
 
 /// The smallest set of events, as a count for each thread, that contains what every schedule needs and keeps what was

@@ -40,6 +40,8 @@ enum Readiness {
     Lock,
     Value,
     Semaphore,
+    /// Waits for others to make an attempt fail as it did.
+    Probe,
     Never,
 }
 
@@ -210,6 +212,7 @@ impl<'i, V: Values<'i>> Run<'i, V> {
         match (self.state.obstacle(event, thread, op), op) {
             (Some(Obstacle::Lock { .. }), _) => Readiness::Lock,
             (Some(Obstacle::Semaphore), _) => Readiness::Semaphore,
+            (Some(Obstacle::Unheld | Obstacle::Count { .. }), _) => Readiness::Probe,
             (Some(_), _) => Readiness::Never,
             (_, Op::Write | Op::AtomicWrite | Op::Free | Op::Notify | Op::NotifyAll | Op::SemWait) => Readiness::Ready,
             (_, Op::Acquire | Op::ReadAcquire | Op::WaitEnd) if self.index.sections.of_event(event).is_some() => {
@@ -248,7 +251,7 @@ impl<'i, V: Values<'i>> Run<'i, V> {
         let stuck = |thread: usize| {
             let breaks_a_rule = match self.readiness[thread] {
                 Readiness::Value => !V::READS_YIELD,
-                Readiness::Lock | Readiness::Semaphore | Readiness::Never => true,
+                Readiness::Lock | Readiness::Semaphore | Readiness::Probe | Readiness::Never => true,
                 _ => return None,
             };
             Some((breaks_a_rule, threads.event(thread, self.state.done[thread]), thread))
@@ -278,9 +281,11 @@ impl<'i, V: Values<'i>> Run<'i, V> {
         let waits_for = match change {
             Some(Change::Lock) => Some(Readiness::Lock),
             Some(Change::Semaphore) => Some(Readiness::Semaphore),
+            Some(Change::Taken) => None,
             None => op.writes().then_some(Readiness::Value),
         };
-        if let Some(readiness) = waits_for {
+        let probe = change.map(|_| Readiness::Probe);
+        for readiness in waits_for.into_iter().chain(probe) {
             self.look_at.extend((0..self.readiness.len()).filter(|&waiter| self.readiness[waiter] == readiness));
         }
         self.look_at.push(thread);

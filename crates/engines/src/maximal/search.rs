@@ -20,15 +20,15 @@
 use crate::maximal::atoms::Decided;
 use crate::maximal::cuts::{Cuts, Target};
 use crate::maximal::formula::{Formula, STEPS_OF_DECISION};
-use crate::maximal::index::Index;
+use crate::maximal::index::{Index, Semaphore};
 use crate::maximal::nogood::Nogood;
 use crate::maximal::query::Limits;
 use crate::maximal::run::{Run, Violation};
-use crate::maximal::sections::SectionId;
+use crate::maximal::sections::{Hold, SectionId};
 use crate::maximal::semantics::Semantics;
 use crate::maximal::solver::{Outcome, Truth};
 use crate::maximal::state::Obstacle;
-use snag_model::EventId;
+use snag_model::{Action, EventId, Mode, Op, Probe};
 use std::collections::HashSet;
 
 /// What a search came to.
@@ -201,6 +201,9 @@ impl<'s, 'i, S: Semantics<'i>> Search<'s, 'i, S> {
                 let named = self.index.wakes[&event];
                 self.order(event, named.wait, named.notify);
             }
+            Obstacle::Unheld => self.held(event, done),
+            Obstacle::Count { found } => self.semaphore_count(event, found, done),
+            Obstacle::Ended { end } => self.order(event, event, end),
             Obstacle::Freed { free } => self.order(event, event, free),
             Obstacle::Unallocated { alloc } => self.order(event, alloc, event),
         }
@@ -231,6 +234,63 @@ impl<'s, 'i, S: Semantics<'i>> Search<'s, 'i, S> {
             let parts = [before, !happens, !self.takes_effect(event)];
             self.formula.clause_since(mark, parts);
         }
+    }
+
+    /// A failed attempt needs a section of another thread around it: one that had ended must end later, or one that had
+    /// not begun must begin before.
+    fn held(&mut self, attempt: EventId, done: &[u32]) {
+        let Index { threads, sections, trace, .. } = self.index;
+        let Action::Probe(Probe::Held { lock, mode }) = trace.action(attempt) else { return };
+        let own = threads.thread(attempt);
+        let has_taken_effect =
+            |event: EventId| done[threads.thread(event)] > threads.position(event) && self.run.op(event) != Op::Mark;
+        let (mut ended, mut to_begin) = (Vec::new(), Vec::new());
+        for (thread, list) in sections.against(Hold { lock, shared: mode == Mode::Shared }) {
+            if thread != own {
+                let begun = sections.begun(threads, list, done[thread]);
+                ended.extend(list.last(begun));
+                to_begin.extend(list.starts.get(begun).copied());
+            }
+        }
+        for (section, _) in sections.on_sides(lock).filter(|(_, section)| section.thread != own) {
+            let start = sections.get(section).start;
+            match has_taken_effect(start) {
+                true => ended.push(section),
+                false => to_begin.push(start),
+            }
+        }
+        let ends = ended.into_iter().flat_map(|section| sections.ends(section));
+        let ends: Vec<EventId> = ends.filter(|&end| has_taken_effect(end)).collect();
+        let mark = self.formula.mark();
+        let mut parts = vec![!self.formula.happens(attempt), !self.takes_effect(attempt)];
+        for end in ends {
+            parts.push(!S::ends_before(self, end, attempt));
+        }
+        for start in to_begin {
+            parts.push(S::ends_before(self, start, attempt));
+        }
+        self.formula.clause_since(mark, parts);
+    }
+
+    /// A semaphore that counts too much needs one post less or one wait more before somebody looks at it; and the other
+    /// way round.
+    fn semaphore_count(&mut self, look: EventId, found: i64, done: &[u32]) {
+        let Index { threads, semaphores, trace, .. } = self.index;
+        let Action::Probe(Probe::Count { semaphore, count }) = trace.action(look) else { return };
+        let Semaphore { posts, waits, .. } = &semaphores[semaphore.index()];
+        let (raise, lower) = if found > i64::from(count) { (posts, waits) } else { (waits, posts) };
+        let own = threads.thread(look);
+        let mark = self.formula.mark();
+        let mut parts = vec![!self.formula.happens(look)];
+        for (thread, &done) in done.iter().enumerate().filter(|(thread, _)| *thread != own) {
+            let in_thread = |&&event: &&EventId| threads.thread(event) == thread;
+            let happened = |event: &&EventId| threads.position(**event) < done;
+            let last = raise.iter().filter(in_thread).rfind(happened).copied();
+            let next = lower.iter().filter(in_thread).find(|event| !happened(event)).copied();
+            parts.extend(last.map(|other| !self.formula.before(other, look)));
+            parts.extend(next.map(|other| self.formula.before(other, look)));
+        }
+        self.formula.clause_since(mark, parts);
     }
 
     /// With so many waits before it and itself, a wait needs one more post than there were.

@@ -70,6 +70,10 @@ pub(crate) struct Sections {
     on_lock: Vec<Vec<SectionId>>,
     /// Where sections may end on the other sides of branches.
     side_ends: HashMap<SectionId, Vec<EventId>>,
+    /// How many of the sections begin on the other sides of branches; they are the last ones.
+    of_sides: usize,
+    /// Per lock whether an attempt to take it failed; empty if none did.
+    probed: Vec<bool>,
     /// Distinct sets of holds.
     sets: Vec<Vec<Hold>>,
     /// Per thread from which position on it holds which set; ascending.
@@ -95,6 +99,8 @@ impl Sections {
             lists: 0,
             on_lock: vec![Vec::new(); locks],
             side_ends: HashMap::new(),
+            of_sides: 0,
+            probed: Vec::new(),
             sets: vec![Vec::new()],
             held: vec![vec![(0, HeldId(0))]; threads.count()],
         };
@@ -156,6 +162,10 @@ impl Sections {
             });
             all.held[thread].push((threads.position(id) + 1, number));
         }
+        for (_, event) in trace.events_of(&[Op::TryFail, Op::ReadTryFail]) {
+            all.probed.resize(locks, false);
+            all.probed[event.target as usize] = true;
+        }
         all.by_lock.iter_mut().flatten().for_each(|lists| lists.sort_unstable_by_key(|list| list.thread));
         all
     }
@@ -163,6 +173,7 @@ impl Sections {
     /// Adds a section that begins on the other side of a branch. Its number is greater than those of all sections of the
     /// trace, and only [`Sections::get`], [`Sections::of_event`] and [`Sections::ends`] know of it.
     pub fn begin_on_side(&mut self, section: Section) -> SectionId {
+        self.of_sides += 1;
         self.sections.push(section);
         let number = self.sections.len() as u32;
         self.of_event[section.start.index()] = number;
@@ -232,6 +243,24 @@ impl Sections {
     pub fn last_begun(&self, threads: &Threads, list: &List, count: u32) -> Option<SectionId> {
         let end = threads.end(list.thread, count);
         list.last(list.starts.partition_point(|&start| start < end))
+    }
+
+    /// Of a thread's sections in a list, how many begin within its first `count` events.
+    pub fn begun(&self, threads: &Threads, list: &List, count: u32) -> usize {
+        let end = threads.end(list.thread, count);
+        list.starts.partition_point(|&start| start < end)
+    }
+
+    /// The sections on a lock that begin on the other sides of branches.
+    pub fn on_sides(&self, lock: LockId) -> impl Iterator<Item = (SectionId, &Section)> {
+        let first = self.sections.len() - self.of_sides;
+        let on_sides = self.sections.iter().enumerate().skip(first);
+        on_sides.filter(move |(_, section)| section.lock == lock).map(|(at, section)| (SectionId(at as u32), section))
+    }
+
+    /// Whether a failed attempt may rest on one of the sections on a lock.
+    pub fn is_probed(&self, lock: LockId) -> bool {
+        self.probed.get(lock.index()).copied().unwrap_or(false)
     }
 
     /// How many threads use a lock; those that use it in both ways count twice.

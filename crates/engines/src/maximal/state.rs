@@ -3,8 +3,8 @@
 //! | kept here | needed by |
 //! |---|---|
 //! | how far each thread has come | fork, join, notify, barriers, missing methods: the clock of the index says what they wait for |
-//! | who holds which lock, in which section | acquires, and waits that end |
-//! | what semaphores count | waits on semaphores |
+//! | who holds which lock, in which section | acquires, waits that end, failed attempts |
+//! | what semaphores count | waits on semaphores, looks at their count |
 //! | when notifies happened and waits began | wake-ups |
 //! | nothing more: blocks live from their alloc to their free | accesses to the heap |
 //!
@@ -12,7 +12,7 @@
 
 use crate::maximal::index::Index;
 use crate::maximal::sections::SectionId;
-use snag_model::{EventId, Op};
+use snag_model::{Action, EventId, Mode, Op, Probe};
 use std::collections::HashMap;
 
 /// A rule that an operation would break if it happened now.
@@ -24,6 +24,12 @@ pub(crate) enum Obstacle {
     Semaphore,
     /// The notify that a wake-up names came before its wait. No other will come.
     Notify,
+    /// An attempt failed in the trace, and nobody holds the lock.
+    Unheld,
+    /// The semaphore counts so much, and not what it did in the trace.
+    Count { found: i64 },
+    /// An attempt to join a thread failed in the trace, and the thread has ended.
+    Ended { end: EventId },
     /// The block was freed.
     Freed { free: EventId },
     /// The block was not allocated yet.
@@ -33,8 +39,12 @@ pub(crate) enum Obstacle {
 /// What an operation has changed for threads that wait.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Change {
+    /// A lock was given back.
     Lock,
+    /// A semaphore was posted to.
     Semaphore,
+    /// A lock was taken, or a semaphore waited on: some failed attempts rest on that.
+    Taken,
 }
 
 pub(crate) struct State<'i> {
@@ -125,6 +135,7 @@ impl<'i> State<'i> {
                 self.holder_against(wanted).map(|holder| Obstacle::Lock { holder, wanted })
             }
             Op::SemWait => (self.semaphores[self.target(event)] <= 0).then_some(Obstacle::Semaphore),
+            Op::TryFail | Op::ReadTryFail | Op::SemValue | Op::JoinFail => self.unlike_observed(event, thread),
             Op::Wake => (!self.is_notified(event, thread)).then_some(Obstacle::Notify),
             _ => None,
         }
@@ -155,7 +166,7 @@ impl<'i> State<'i> {
                 if let Some(section) = self.index.sections.of_event(event) {
                     self.take(section);
                 }
-                None
+                Some(Change::Taken)
             }
             Op::Release | Op::ReadRelease | Op::WaitBegin => {
                 if op == Op::WaitBegin {
@@ -167,7 +178,7 @@ impl<'i> State<'i> {
             Op::SemWait | Op::SemPost => {
                 let target = self.target(event);
                 self.semaphores[target] += if op == Op::SemPost { 1 } else { -1 };
-                (op == Op::SemPost).then_some(Change::Semaphore)
+                Some(if op == Op::SemPost { Change::Semaphore } else { Change::Taken })
             }
             Op::Notify | Op::NotifyAll => {
                 self.notified.insert(event, self.time);
@@ -191,6 +202,28 @@ impl<'i> State<'i> {
             true => None,
             false => self.shared[section.lock.index()].iter().copied().find(|holder| other(holder)),
         })
+    }
+
+    /// What keeps a failed attempt from failing again.
+    fn unlike_observed(&self, attempt: EventId, thread: usize) -> Option<Obstacle> {
+        let Action::Probe(probe) = self.index.trace.action(attempt) else { return None };
+        match probe {
+            Probe::Held { lock, mode } => {
+                let sections = &self.index.sections;
+                let other = |&holder: &SectionId| sections.get(holder).thread != thread;
+                let shared = self.shared[lock.index()].iter().filter(|_| mode == Mode::Exclusive);
+                let mut holders = self.exclusive[lock.index()].iter().chain(shared);
+                (!holders.any(other)).then_some(Obstacle::Unheld)
+            }
+            Probe::Count { semaphore, count } => {
+                let found = self.semaphores[semaphore.index()];
+                (found != i64::from(count)).then_some(Obstacle::Count { found })
+            }
+            Probe::Alive { thread } => {
+                let end = self.index.ends_of(thread).iter().find(|&&end| self.happened(end));
+                end.map(|&end| Obstacle::Ended { end })
+            }
+        }
     }
 
     /// Whether the notify that a wake-up names came after its wait had begun. It has happened.

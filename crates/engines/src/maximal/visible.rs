@@ -94,8 +94,10 @@ impl Visible {
             }
             Op::Acquire | Op::ReadAcquire | Op::Release | Op::ReadRelease => {
                 let Some(section) = index.sections.of_event(event) else { return true };
-                index.sections.has_no_rival(section)
+                index.sections.has_no_rival(section) && !index.sections.is_probed(index.sections.get(section).lock)
             }
+            // Attempts to join a thread fail before these.
+            Op::End | Op::Join if !index.ends.is_empty() => false,
             Op::Begin | Op::End | Op::Fork | Op::Join | Op::Alloc | Op::Branch | Op::Let | Op::Mark => true,
             _ => false,
         }

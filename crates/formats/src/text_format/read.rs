@@ -9,7 +9,7 @@ use snag_model::events::{Event, Events};
 use snag_model::ids::*;
 use snag_model::op::{MemoryOrder, Op};
 use snag_model::tables::{Object, Space, Tables};
-use snag_model::{Action, Else, Mode};
+use snag_model::{Action, Else, Mode, Probe};
 use std::collections::HashSet;
 use std::io::Read;
 
@@ -283,7 +283,8 @@ fn operation(text: &str, tables: &mut Tables) -> Parsed<Action> {
 fn bracketed(rest: &mut Cursor, op: Op, tables: &mut Tables) -> Parsed<Action> {
     let lock = |rest: &mut Cursor, tables: &mut Tables| named(rest, tables, Space::Lock, LockId);
     let condition = |rest: &mut Cursor, tables: &mut Tables| named(rest, tables, Space::Condition, CondId);
-    let mode = if matches!(op, Op::ReadAcquire | Op::ReadRelease) { Mode::Shared } else { Mode::Exclusive };
+    let mode =
+        if matches!(op, Op::ReadAcquire | Op::ReadRelease | Op::ReadTryFail) { Mode::Shared } else { Mode::Exclusive };
     let action = match op {
         Op::Read | Op::Write | Op::AtomicRead | Op::AtomicWrite | Op::Rmw | Op::OtherRead | Op::OtherWrite => {
             return access(rest, op, tables);
@@ -333,6 +334,14 @@ fn bracketed(rest: &mut Cursor, op: Op, tables: &mut Tables) -> Parsed<Action> {
         Op::NotifyAll => Action::NotifyAll { condition: condition(rest, tables)? },
         Op::SemPost => Action::SemPost { semaphore: named(rest, tables, Space::Semaphore, SemId)? },
         Op::SemWait => Action::SemWait { semaphore: named(rest, tables, Space::Semaphore, SemId)? },
+        Op::TryFail | Op::ReadTryFail => Action::Probe(Probe::Held { lock: lock(rest, tables)?, mode }),
+        Op::SemValue => {
+            let semaphore = named(rest, tables, Space::Semaphore, SemId)?;
+            rest.expect(")=")?;
+            let count = rest.number("count", 0, u32::MAX)?;
+            return Ok(Action::Probe(Probe::Count { semaphore, count }));
+        }
+        Op::JoinFail => Action::Probe(Probe::Alive { thread: named(rest, tables, Space::Thread, ThreadId)? }),
         Op::BarrierEnter => Action::BarrierEnter { barrier: named(rest, tables, Space::Barrier, BarrierId)? },
         Op::BarrierLeave => Action::BarrierLeave { barrier: named(rest, tables, Space::Barrier, BarrierId)? },
         Op::MethodBegin => {

@@ -8,7 +8,7 @@ use snag_model::events::{Event, Events};
 use snag_model::ids::*;
 use snag_model::op::{MemoryOrder, Op};
 use snag_model::tables::{Declarations, Space, Tables};
-use snag_model::{Action, Else};
+use snag_model::{Action, Else, Probe};
 use std::fmt::Write as _;
 use std::io::Write;
 
@@ -318,6 +318,11 @@ fn operands(out: &mut String, action: Action, tables: &Tables) -> std::result::R
         Action::SemPost { semaphore } | Action::SemWait { semaphore } => {
             put!(out, "({})", name(Space::Semaphore, semaphore.0));
         }
+        Action::Probe(Probe::Held { lock: wanted, .. }) => put!(out, "({})", lock(wanted)),
+        Action::Probe(Probe::Count { semaphore, count }) => {
+            put!(out, "({})={count}", name(Space::Semaphore, semaphore.0));
+        }
+        Action::Probe(Probe::Alive { thread }) => put!(out, "({})", name(Space::Thread, thread.0)),
         Action::BarrierEnter { barrier } | Action::BarrierLeave { barrier } => {
             put!(out, "({})", name(Space::Barrier, barrier.0));
         }

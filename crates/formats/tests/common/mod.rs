@@ -197,10 +197,10 @@ pub fn random_trace(seed: u64, events: usize) -> Trace {
         let bound = match op {
             op if op.if_it_happens().is_access() || matches!(op, Op::Alloc | Op::Free) => tables.variable_count(),
             Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => below(Space::Lock),
-            Op::OtherAcquire | Op::OtherRelease => below(Space::Lock),
-            Op::Fork | Op::Join => below(Space::Thread),
+            Op::OtherAcquire | Op::OtherRelease | Op::TryFail | Op::ReadTryFail => below(Space::Lock),
+            Op::Fork | Op::Join | Op::JoinFail => below(Space::Thread),
             Op::WaitBegin | Op::Wake | Op::WaitEnd | Op::Notify | Op::NotifyAll => 2,
-            Op::SemPost | Op::SemWait => below(Space::Semaphore),
+            Op::SemPost | Op::SemWait | Op::SemValue => below(Space::Semaphore),
             Op::BarrierEnter | Op::BarrierLeave => below(Space::Barrier),
             Op::MethodBegin | Op::MethodEnd => 3,
             Op::Reach => tables.variable_count(),
@@ -219,6 +219,7 @@ pub fn random_trace(seed: u64, events: usize) -> Trace {
             Op::Wake if !notifies.is_empty() && !random.one_in(3) => 1 + random.pick(&notifies).1 as u32,
             Op::MethodBegin | Op::Reach => random.below(tables.reach_count()) as u32,
             Op::Let | Op::OtherLet => random.below(4) as u32,
+            Op::SemValue => random.below(9) as u32,
             _ => 0,
         };
         if op.is_access() {

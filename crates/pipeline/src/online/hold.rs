@@ -3,7 +3,7 @@
 //!
 //! Proves what SHB would: its schedules are these without what nobody needs. What it proposes is for the checker to judge.
 
-use snag_model::{Action, Cells, EventId, LockId, Mode, SemId, Space, ThreadId, Trace};
+use snag_model::{Action, Cells, EventId, LockId, Mode, Probe, SemId, Space, ThreadId, Trace};
 use std::collections::HashMap;
 
 /// How threads hold a lock: thread, exclusively, for reading.
@@ -43,6 +43,7 @@ pub fn hold(trace: &Trace, cells: &Cells, first: EventId, second: EventId) -> Op
             _ if op.reads() => {
                 touched.clone().any(|cell| writes.get(&cell).is_some_and(|[observed, here]| observed != here))
             }
+            Action::Probe(Probe::Alive { thread: child }) => unborn[child.index()],
             action => !state.can_execute(thread, action),
         };
         let stop = stopped[thread.index()] || unborn[thread.index()] || stops();
@@ -84,7 +85,17 @@ impl State {
         if let Action::SemWait { semaphore } = action {
             return self.semaphores[semaphore.index()] > 0;
         }
-        let Some((lock, mode)) = action.acquired() else { return true };
+        if let Action::Probe(Probe::Count { semaphore, count }) = action {
+            return self.semaphores[semaphore.index()] == count;
+        }
+        if let Action::Probe(Probe::Held { lock, mode }) = action {
+            return !self.is_free(thread, lock, mode);
+        }
+        action.acquired().is_none_or(|(lock, mode)| self.is_free(thread, lock, mode))
+    }
+
+    /// Whether a thread can take a lock.
+    fn is_free(&self, thread: ThreadId, lock: LockId, mode: Mode) -> bool {
         let free = |&(holder, exclusive, shared): &(ThreadId, u32, u32)| {
             holder == thread || exclusive == 0 && (shared == 0 || mode == Mode::Shared)
         };

@@ -1,7 +1,7 @@
 //! What threads do to each other: locks, conditions, forks and joins, semaphores, barriers.
 
 use super::{Barrier, Life, Lock, Notify, Simulation, waits_on};
-use snag_model::{Action, BarrierId, CondId, EventId, LockId, Mode, SemId, ThreadId};
+use snag_model::{Action, BarrierId, CondId, EventId, LockId, Mode, Probe, SemId, ThreadId};
 
 impl Simulation<'_> {
     pub(super) fn lock(&mut self, thread: usize) {
@@ -163,6 +163,33 @@ impl Simulation<'_> {
             self.semaphores[semaphore] += 1;
             self.emit(thread, Action::SemPost { semaphore: SemId::new(semaphore) });
         }
+    }
+
+    /// Finds out about a lock, a semaphore or a thread.
+    pub(super) fn probe(&mut self, thread: usize) {
+        let mut found = Vec::new();
+        for (lock, mode) in (0..self.locks.len()).flat_map(|lock| [(lock, Mode::Exclusive), (lock, Mode::Shared)]) {
+            if !self.locks[lock].free_for(thread, mode == Mode::Exclusive) {
+                found.push(Probe::Held { lock: LockId::new(lock), mode });
+            }
+        }
+        for (semaphore, &count) in self.semaphores.iter().enumerate() {
+            found.push(Probe::Count { semaphore: SemId::new(semaphore), count });
+        }
+        let lives = |&other: &usize| other != thread && !matches!(self.threads[other].life, Life::Unborn | Life::Over);
+        for other in (0..self.threads.len()).filter(lives) {
+            if self.threads[other].life != Life::Fresh || self.is_forked(other) {
+                found.push(Probe::Alive { thread: ThreadId::new(other) });
+            }
+        }
+        if let Some(probe) = self.rng.pick_any(&found) {
+            self.emit(thread, Action::Probe(probe));
+        }
+    }
+
+    fn is_forked(&self, thread: usize) -> bool {
+        let fork = Action::Fork { thread: ThreadId::new(thread), spelling: None };
+        (0..self.trace.len()).any(|event| self.trace.events.action(event) == fork)
     }
 
     pub(super) fn barrier(&mut self, thread: usize) {

@@ -69,10 +69,10 @@ fn event(trace: &mut Trace, words: &[&str]) -> Event {
             }
         }
         Op::Alloc | Op::Free => event.target = variable(trace, operand).0,
-        Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => {
+        Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease | Op::TryFail | Op::ReadTryFail => {
             event.target = tables.intern(Space::Lock, operand);
         }
-        Op::Fork | Op::Join => event.target = tables.thread(operand).0,
+        Op::Fork | Op::Join | Op::JoinFail => event.target = tables.thread(operand).0,
         Op::WaitBegin | Op::WaitEnd => {
             event.target = tables.intern(Space::Condition, operand);
             event.aux = tables.intern(Space::Lock, words[3]);
@@ -83,6 +83,10 @@ fn event(trace: &mut Trace, words: &[&str]) -> Event {
         }
         Op::Notify | Op::NotifyAll => event.target = tables.intern(Space::Condition, operand),
         Op::SemPost | Op::SemWait => event.target = tables.intern(Space::Semaphore, operand),
+        Op::SemValue => {
+            event.target = tables.intern(Space::Semaphore, operand);
+            event.aux = words[3].parse().unwrap();
+        }
         Op::BarrierEnter | Op::BarrierLeave => event.target = tables.intern(Space::Barrier, operand),
         Op::MethodBegin => {
             event.target = tables.intern(Space::Method, operand);

@@ -2,13 +2,14 @@
 //!
 //! Guarantee: if a feasible schedule leads to the target, so does that schedule without all events outside of the cone.
 //! For the cone is closed under hard order; with a read it has every write that the read may see, with two sections that
-//! exclude each other the ends of both, and with a wait on a semaphore all posts. So what is left out has served no event
+//! exclude each other the ends of both, with a wait on a semaphore all posts, and with a failed attempt all that it may
+//! rest on. So what is left out has served no event
 //! that stays, and held no lock that one needs.
 
 use crate::maximal::index::Index;
 use crate::maximal::sections::{Hold, SectionId};
 use crate::maximal::z3::encoding::sources;
-use snag_model::{EventId, Op};
+use snag_model::{Action, EventId, Mode, Op, Probe};
 
 pub(crate) struct Cone<'i, 't> {
     index: &'i Index<'t>,
@@ -71,6 +72,7 @@ impl<'i, 't> Cone<'i, 't> {
                     }
                 }
                 Op::Acquire | Op::ReadAcquire | Op::WaitEnd => self.begin(event),
+                op if op.probes() => self.probe(event),
                 Op::SemWait => {
                     let number = self.index.trace.events.targets()[event.index()] as usize;
                     for &post in &self.index.semaphores[number].posts {
@@ -88,6 +90,23 @@ impl<'i, 't> Cone<'i, 't> {
         let threads = &self.index.threads;
         if threads.position(event) < self.most[threads.thread(event)] {
             self.index.hard.include(threads, event, &mut self.cut);
+        }
+    }
+
+    /// A failed attempt may rest on any section of the lock, and a count on all that is done with the semaphore.
+    fn probe(&mut self, event: EventId) {
+        let Index { trace, sections, semaphores, .. } = self.index;
+        match trace.action(event) {
+            Action::Probe(Probe::Held { lock, mode }) => {
+                for (_, list) in sections.against(Hold { lock, shared: mode == Mode::Shared }) {
+                    list.starts.iter().for_each(|&start| self.include(start));
+                }
+            }
+            Action::Probe(Probe::Count { semaphore, .. }) => {
+                let semaphore = &semaphores[semaphore.index()];
+                semaphore.posts.iter().chain(&semaphore.waits).for_each(|&event| self.include(event));
+            }
+            _ => {}
         }
     }
 

@@ -107,6 +107,7 @@ impl<'z, 'i, 't> Encoding<'z, 'i, 't> {
         encoding.reads()?;
         encoding.wakes()?;
         encoding.semaphores()?;
+        encoding.probes()?;
         encoding.lifetimes()?;
         Ok(encoding)
     }

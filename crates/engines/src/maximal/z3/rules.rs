@@ -8,7 +8,7 @@ use crate::maximal::sections::{Hold, Section};
 use crate::maximal::z3::encoding::{Encoding, Step, Time, Truth, in_window, sources};
 use crate::maximal::z3::library::Term;
 use snag_model::Level;
-use snag_model::{EventId, Op};
+use snag_model::{Action, EventId, Mode, Op, Probe, SemId};
 
 impl<'z, 'i, 't> Encoding<'z, 'i, 't> {
     /// The events that may happen, of one thread.
@@ -226,6 +226,79 @@ impl<'z, 'i, 't> Encoding<'z, 'i, 't> {
             }
         }
         Ok(())
+    }
+
+    /// Attempts fail as they did: a section of another thread is around each, a semaphore counts what it did, a thread has
+    /// not ended.
+    pub(super) fn probes(&mut self) -> Step {
+        let Index { threads, trace, .. } = self.index;
+        let sections = self.sections();
+        for thread in 0..threads.count() {
+            for &event in self.events(thread).iter().filter(|&&event| self.index.op(event).probes()) {
+                let Action::Probe(probe) = trace.action(event) else { continue };
+                let mut ways = vec![self.not(self.happens(event))];
+                match probe {
+                    Probe::Held { lock, mode } => {
+                        let wanted = Hold { lock, shared: mode == Mode::Shared };
+                        for section in sections.iter().filter(|section| section.thread != thread) {
+                            if wanted.excludes(hold(section)) {
+                                let begun = self.before(section.start, event);
+                                let open = section.end.map_or(Truth::Known(true), |end| self.before(event, end));
+                                ways.push(self.all([begun, open]));
+                            }
+                        }
+                    }
+                    Probe::Count { semaphore, count } => {
+                        let is_right = self.counts(event, semaphore, i64::from(count))?;
+                        ways.push(is_right);
+                    }
+                    Probe::Alive { thread } => {
+                        let all: Vec<Truth> =
+                            self.index.ends_of(thread).iter().map(|&end| self.before(event, end)).collect();
+                        ways.push(self.all(all));
+                    }
+                }
+                let any = self.any(ways);
+                self.require(any)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// That a semaphore counts so much at an event: of the posts before it and the waits not before it together exactly as
+    /// many happen as that takes.
+    fn counts(&mut self, event: EventId, semaphore: SemId, count: i64) -> Result<Truth, Undecided> {
+        let index = self.index;
+        let semaphore = &index.semaphores[semaphore.index()];
+        let past = |events: &[EventId]| events.partition_point(|&other| other < self.base) as i64;
+        let units = i64::from(semaphore.initial) + past(&semaphore.posts) - past(&semaphore.waits);
+        let may = |other: &&EventId| **other >= self.base && matches!(self.time(**other), Time::At(_));
+        let posts: Vec<EventId> = semaphore.posts.iter().filter(may).copied().collect();
+        let waits: Vec<EventId> = semaphore.waits.iter().filter(may).copied().collect();
+        let Ok(wanted) = usize::try_from(count - units + waits.len() as i64) else { return Ok(Truth::Known(false)) };
+        let mut literals: Vec<Truth> = posts.into_iter().map(|post| self.before(post, event)).collect();
+        for wait in waits {
+            let before = self.before(wait, event);
+            literals.push(self.not(before));
+        }
+        if wanted > literals.len() {
+            return Ok(Truth::Known(false));
+        }
+        self.spend(literals.len() * (wanted + 1))?;
+        // In unary: after each one, whether there were at least 1, 2, … so far.
+        let mut so_far = vec![Truth::Known(false); wanted + 1];
+        for literal in literals {
+            let mut next = Vec::with_capacity(so_far.len());
+            for at in 0..so_far.len() {
+                let fewer = if at == 0 { Truth::Known(true) } else { so_far[at - 1] };
+                let one_more = self.all([literal, fewer]);
+                next.push(self.any([so_far[at], one_more]));
+            }
+            so_far = next;
+        }
+        let enough = if wanted == 0 { Truth::Known(true) } else { so_far[wanted - 1] };
+        let not_more = self.not(so_far[wanted]);
+        Ok(self.all([enough, not_more]))
     }
 
     /// Of these at most so many hold. Counts in unary: after each one, whether there were at least 1, 2, … so far.
