@@ -208,3 +208,11 @@ fn races_after_the_first_keep_its_guarantee() {
     for_random_traces(0..20_000, Shape::any, guarantee);
     for_random_traces(0..20_000, Shape::lock_heavy, guarantee);
 }
+
+#[test]
+fn failed_attempts_order_what_they_rest_on() {
+    let longer = |rng: &mut Rng| Shape { events: rng.between(8, 40), ..Shape::with_attempts(rng) };
+    for_random_traces(0..3_000, longer, same_relation);
+    for_random_traces(10_000..12_000, longer, same_races);
+    for_random_traces(20_000..22_000, longer, reduction);
+}

@@ -207,3 +207,11 @@ fn shb_and_fhb_races_are_predictable_and_shb_has_all_that_respect_hb() {
         equal("SHB", shb, races_respecting(trace, Level::Writer, &hb(trace)))
     });
 }
+
+#[test]
+fn failed_attempts_come_after_what_they_rest_on() {
+    let longer = |rng: &mut Rng| Shape { events: rng.between(8, 40), ..Shape::with_attempts(rng) };
+    for_random_traces(0..3_000, longer, relations);
+    for_random_traces(10_000..13_000, longer, named_pairs);
+    for_random_traces(20_000..23_000, longer, witnesses);
+}

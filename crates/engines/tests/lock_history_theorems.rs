@@ -164,3 +164,8 @@ fn with_barriers_strategy_one_is_exact_for_two_threads() {
 fn strategy_one_misses_nothing_and_strategy_two_claims_nothing_false_whatever_the_events() {
     for_random_traces(0..4_000, |rng| everything(rng, true), |trace| check(trace, Exact::Neither));
 }
+
+#[test]
+fn strategy_one_misses_nothing_and_strategy_two_claims_nothing_false_where_attempts_fail() {
+    for_random_traces(0..4_000, Shape::with_attempts, |trace| check(trace, Exact::Neither));
+}

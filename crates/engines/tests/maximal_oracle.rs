@@ -180,3 +180,13 @@ fn acquires_that_only_try_are_part_of_no_deadlock() {
 fn deadlock_prone(rng: &mut Rng) -> Shape {
     if rng.chance(75) { Shape::lock_heavy(rng) } else { Shape::everything(rng) }
 }
+
+#[test]
+fn races_and_deadlocks_are_those_of_the_oracle_where_attempts_fail() {
+    for_random_traces(0..6_000, Shape::with_attempts, |trace| races_equal_the_oracle(trace, &Limits::default()));
+    let search_only = Limits { search_only: true, ..Limits::default() };
+    for_random_traces(10_000..13_000, Shape::with_attempts, |trace| races_equal_the_oracle(trace, &search_only));
+    let local = Limits { local: Some(&[1, 3, 6]), ..Limits::default() };
+    for_random_traces(20_000..22_000, Shape::with_attempts, |trace| races_equal_the_oracle(trace, &local));
+    for_random_traces(30_000..33_000, Shape::with_attempts, deadlocks_equal_the_oracle);
+}

@@ -94,3 +94,16 @@ fn memory_does_not_grow_with_the_length_of_the_trace() {
     let (short, long) = (memory(200_000), memory(1_600_000));
     assert!(long < 2 * short, "{short} bytes, then {long}");
 }
+
+/// Two threads had held the lock at once, against the rules, and who gave it back last seemed to be who had held it.
+#[test]
+fn an_attempt_after_a_broken_rule_is_not_taken_for_impossible() {
+    use snag_engines::maximal::{Answer, Index, Limits, Queries};
+    use snag_model::{EventId, Level};
+    let lines = "T1|acq(l)|\nT1|rel(l)|\nT2|acq(l)|\nT2|rel(l)|\nT1|r(x)|\nT1|acq(l)|\nT2|tryfail(l)|\nT2|w(x)|";
+    let trace = trace(lines);
+    let cells = Cells::of(&trace);
+    let index = Index::new(&trace, &cells, Level::Writer);
+    let (answer, _) = Queries::new(&index, Limits::default()).ask(&[EventId(4), EventId(7)]);
+    assert!(matches!(answer, Answer::Possible(_)), "{answer:?}");
+}

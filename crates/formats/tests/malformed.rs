@@ -406,9 +406,9 @@ fn snag_blocks() {
         ("STD", b"T|w(x)|somewhere\n".to_vec(), 0, "not those of a .snag file"),
         (
             "future version",
-            patched(8, &[4]),
+            patched(8, &[5]),
             0,
-            "version 4 of .snag is not known to this snag, which reads versions 1 to 3",
+            "version 5 of .snag is not known to this snag, which reads versions 1 to 4",
         ),
         ("cut in the header", sound[..15].to_vec(), 0, "cut off inside the file header"),
         ("only the header", sound[..16].to_vec(), first, "before its first whole block"),

@@ -100,7 +100,6 @@ impl Shape {
                 read_locks: rng.pick(&[0, 0, 4, 8]),
                 conditions: rng.pick(&[0, 0, 0, 4]),
                 fork_join: rng.pick(&[0, 0, 0, 1]),
-                probes: rng.pick(&[0, 0, 0, 6]),
                 ..Weights::default()
             },
             reentrant: rng.chance(30),
@@ -119,7 +118,6 @@ impl Shape {
                 locks: 12,
                 conditions: rng.pick(&[0, 0, 4, 8]),
                 fork_join: rng.pick(&[0, 0, 2, 4]),
-                probes: rng.pick(&[0, 0, 0, 6]),
                 ..Weights::default()
             },
             reentrant: rng.chance(40),

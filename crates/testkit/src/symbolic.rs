@@ -186,7 +186,7 @@ impl<'t> Search<'t> {
             Role::Write(term) => self.written(state, event, term).is_some(),
             _ => true,
         };
-        happens && has_value
+        happens && has_value && !(self.facts.in_call[event] && state.strayed[self.thread(event)])
     }
 
     /// Whether another thread holds a lock in a way that excludes this one.
@@ -202,6 +202,9 @@ impl<'t> Search<'t> {
         after.done |= bit(event);
         if this.op.on_other_side() && state.diverged[thread].is_none() {
             return Some(after);
+        }
+        if self.facts.in_call[event] && state.strayed[thread] {
+            return None;
         }
         let action = self.facts.actions[event].if_it_happens();
         if let Some((lock, mode)) = action.acquired() {

@@ -23,7 +23,7 @@ fn random_traces_are_well_formed() {
 #[test]
 fn every_operation_appears() {
     let mut counts: BTreeMap<Op, usize> = BTreeMap::new();
-    for trace in traces(2000, Shape::any) {
+    for trace in traces(3000, Shape::any) {
         for &op in trace.events.ops() {
             *counts.entry(op).or_default() += 1;
         }

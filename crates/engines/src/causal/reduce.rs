@@ -1,7 +1,7 @@
 //! What of a trace matters to CP and WCP: the paper's reduction.
 //!
 //! Left out are accesses to memory that one thread alone touches, operations on
-//! locks that one thread alone uses, what neither synchronises nor accesses, and repeats: a
+//! locks that one thread alone uses or tries to take, what neither synchronises nor accesses, and repeats: a
 //! plain access to a cell from the same location as the last one kept, by the same
 //! thread, that does no more than that one did, with no synchronisation of the thread in
 //! between. Who is ordered with the access that is kept is ordered with its repeats, so no
@@ -37,7 +37,7 @@ struct Last {
 pub fn reduce(trace: &Trace, cells: &Cells, all: bool, repeats: bool) -> Reduced {
     let events = &trace.events;
     let (ops, threads) = (events.ops(), events.threads());
-    let (cell_owner, lock_owner) = owners(trace, cells);
+    let (cell_owner, lock_owner, probed) = owners(trace, cells);
     let shared_locks = lock_owner.iter().map(|&owner| owner == SEVERAL).collect();
     // Missing methods put events of any kind in order.
     if all || Ops::of(ops).any(&[Op::MethodBegin]) {
@@ -72,8 +72,9 @@ pub fn reduce(trace: &Trace, cells: &Cells, all: bool, repeats: bool) -> Reduced
             }
             Op::Begin | Op::Branch | Op::Let | Op::Mark | Op::Reach => false,
             op if op.on_other_side() => false,
-            Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease | Op::TryFail | Op::ReadTryFail => {
-                lock_owner[events.targets()[number] as usize] == SEVERAL
+            Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => {
+                let lock = events.targets()[number] as usize;
+                lock_owner[lock] == SEVERAL || probed[lock]
             }
             _ => true,
         };
@@ -87,11 +88,12 @@ pub fn reduce(trace: &Trace, cells: &Cells, all: bool, repeats: bool) -> Reduced
     Reduced { events: kept, shared_locks }
 }
 
-/// Who touches each cell and uses each lock.
-fn owners(trace: &Trace, cells: &Cells) -> (Vec<u32>, Vec<u32>) {
+/// Who touches each cell and holds each lock, and which locks attempts have failed for.
+fn owners(trace: &Trace, cells: &Cells) -> (Vec<u32>, Vec<u32>, Vec<bool>) {
     let events = &trace.events;
     let mut cell_owner = vec![NOBODY; cells.count()];
     let mut lock_owner = vec![NOBODY; trace.tables.lock_count()];
+    let mut probed = vec![false; trace.tables.lock_count()];
     let ops = events.ops().iter().zip(events.threads()).zip(events.targets());
     for (number, ((&op, &thread), &target)) in ops.enumerate() {
         let note = |owner: &mut u32| {
@@ -101,9 +103,11 @@ fn owners(trace: &Trace, cells: &Cells) -> (Vec<u32>, Vec<u32>) {
         };
         if op.touches_memory() {
             cell_owner[cells.touched_by(trace, EventId::new(number))].iter_mut().for_each(note);
-        } else if matches!(op, Op::Acquire | Op::ReadAcquire | Op::TryFail | Op::ReadTryFail) {
+        } else if matches!(op, Op::TryFail | Op::ReadTryFail) {
+            probed[target as usize] = true;
+        } else if matches!(op, Op::Acquire | Op::ReadAcquire) {
             note(&mut lock_owner[target as usize]);
         }
     }
-    (cell_owner, lock_owner)
+    (cell_owner, lock_owner, probed)
 }

@@ -259,8 +259,13 @@ impl<'s, 'i, S: Semantics<'i>> Search<'s, 'i, S> {
                 false => to_begin.push(start),
             }
         }
-        let ends = ended.into_iter().flat_map(|section| sections.ends(section));
-        let ends: Vec<EventId> = ends.filter(|&end| has_taken_effect(end)).collect();
+        let mut ends = Vec::new();
+        for section in ended {
+            let end = sections.ends(section).find(|&end| has_taken_effect(end));
+            // After two threads have held the lock at once nothing is known of who does.
+            let Some(end) = end else { return };
+            ends.push(end);
+        }
         let mark = self.formula.mark();
         let mut parts = vec![!self.formula.happens(attempt), !self.takes_effect(attempt)];
         for end in ends {

@@ -14,6 +14,8 @@ pub(crate) struct Expressions<'t> {
     pub sides: Sides,
     /// The joins of each thread.
     pub joins: Vec<Vec<EventId>>,
+    /// Per event whether code that was not observed may have run directly before it; empty if no method is missing.
+    in_call: Vec<bool>,
     /// Per thread the positions of its reads.
     pub reads: Vec<Vec<u32>>,
     /// Whether each term has no value for some values of its symbols.
@@ -40,6 +42,7 @@ impl<'t> Expressions<'t> {
             partial: partial(&symbolic),
             symbolic,
             joins: vec![Vec::new(); threads.count()],
+            in_call: in_call(trace),
             reads: vec![Vec::new(); threads.count()],
             plain: Vec::new(),
             fixed: Vec::new(),
@@ -54,6 +57,12 @@ impl<'t> Expressions<'t> {
         }
         expressions.find_plain(memory);
         expressions
+    }
+
+    /// Whether an event belongs to a call of a missing method: it may depend on all that its thread has read.
+    #[inline]
+    pub fn in_call(&self, event: EventId) -> bool {
+        self.in_call.get(event.index()).copied().unwrap_or(false)
     }
 
     fn find_plain(&mut self, memory: &Memory) {
@@ -156,4 +165,25 @@ fn partial(symbolic: &Symbolic) -> Vec<bool> {
         partial.push(here);
     }
     partial
+}
+
+/// See [`Expressions::in_call`].
+fn in_call(trace: &Trace) -> Vec<bool> {
+    let ops = trace.events.ops();
+    if !ops.contains(&Op::MethodBegin) {
+        return Vec::new();
+    }
+    let mut open = vec![0u32; trace.tables.thread_count()];
+    let events = ops.iter().zip(trace.events.threads());
+    let inside = events.map(|(&op, thread)| {
+        let open = &mut open[thread.index()];
+        let inside = *open > 0;
+        match op {
+            Op::MethodBegin => *open += 1,
+            Op::MethodEnd => *open -= 1,
+            _ => {}
+        }
+        inside
+    });
+    inside.collect()
 }

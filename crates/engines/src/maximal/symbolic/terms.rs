@@ -80,6 +80,11 @@ impl<'i> Search<'_, 'i, Symbolic<'i>> {
             true => YES,
             false => self.formula.happens(event),
         };
+        if self.expressions().in_call(event) {
+            let threads = &self.index.threads;
+            let right = self.not_strayed(threads.thread(event), threads.position(event));
+            self.formula.clause([!happens, right]);
+        }
         let live = self.takes_effect(event);
         let other_side = self.index.op(event).on_other_side();
         match self.expressions().symbolic.role(event) {

@@ -291,6 +291,9 @@ impl<'i> Values<'i> for Symbolic<'i> {
     }
 
     fn perform(&mut self, proposal: &Proposal, event: EventId, thread: usize, op: Op, violations: &mut Violations) {
+        if self.strayed[thread] && self.expressions.in_call(event) {
+            self.wrong_step(event, thread, violations);
+        }
         match op {
             Op::Let => self.define(event, thread, violations),
             Op::Branch | Op::MethodBegin => self.branch(proposal, event, thread, violations),
@@ -305,13 +308,15 @@ impl<'i> Values<'i> for Symbolic<'i> {
         }
     }
 
-    /// A racing write has something to write.
+    /// A racing write has something to write; and a racing event of a missing call comes only if all is as it was.
     fn broken_by_target(&self, target: &[EventId]) -> Violations {
         let writes_nothing = |&event: &EventId| match self.expressions.symbolic.role(event) {
             Role::Write(term) => self.memory_of(event, term).is_err(),
             _ => false,
         };
-        let broken = target.iter().copied().filter(writes_nothing);
+        let strayed =
+            |event: EventId| self.expressions.in_call(event) && self.strayed[self.index.threads.thread(event)];
+        let broken = target.iter().copied().filter(|event| writes_nothing(event) || strayed(*event));
         broken.map(|event| Violation::Value(WrongStep(event))).collect()
     }
 }
