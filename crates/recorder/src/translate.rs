@@ -444,6 +444,9 @@ impl Translator {
                 self.plain(Op::SemPost, id.0, 0, pc);
             }
             op::SEM_WAIT => self.sem_wait(a, b, pc),
+            op::TRY_FAILED => self.try_failed(a, b, detail != 0, pc),
+            op::SEM_COUNT => self.sem_count(a, b, pc),
+            op::JOIN_FAILED => self.join_failed(a, pc),
             op::BARRIER_NEW => {
                 self.objects.barriers.remove(&a);
                 if b > 0 {

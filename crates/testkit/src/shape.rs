@@ -185,7 +185,7 @@ impl Shape {
             branches: maybe(3),
             symbols: maybe(3),
             boundaries: maybe(2),
-            probes: maybe(8),
+            probes: maybe(4),
             marks: maybe(1),
         };
         Shape {

@@ -24,7 +24,7 @@ pub const VARIABLE: &str = "SNAG_RECORDING";
 pub const MAGIC: u64 = 0x3167_6e69_7267_616e;
 
 /// Changes whenever records or header change.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// Bytes before the schedule, and the size of a page.
 pub const PAGE: usize = 4096;
@@ -206,6 +206,12 @@ pub mod op {
     pub const RANGES: u8 = 46;
     /// fiber, fiber: the thread has left the one and goes on in the other
     pub const FIBER: u8 = 47;
+    /// address, kind of lock: an attempt to take it failed because it was held. The detail is 1 if it was to be held for reading
+    pub const TRY_FAILED: u8 = 48;
+    /// semaphore, count: what a thread found that looked, or whose attempt to wait failed
+    pub const SEM_COUNT: u8 = 49;
+    /// thread, 0: an attempt to join it failed because it had not ended
+    pub const JOIN_FAILED: u8 = 50;
 }
 
 /// [`op::STOPPED`]: the thread waits for what is at the address.

@@ -85,6 +85,27 @@ impl Translator {
         self.hand_over(address, pc);
     }
 
+    /// An attempt to take a lock has failed. Where the trace does not know the holder, whoever it is keeps its place.
+    pub(super) fn try_failed(&mut self, address: u64, lock_kind: u64, reads: bool, pc: u64) {
+        let thread = self.current;
+        let lock = self.lock_of(address, lock_kind);
+        let (id, own) = (lock.id.0, lock.owner.is_some_and(|(owner, _)| owner == thread));
+        match lock.is_open_to(thread, !reads) {
+            false => self.plain(if reads { Op::ReadTryFail } else { Op::TryFail }, id, 0, pc),
+            // It keeps itself out, whatever others do.
+            true if own || lock.readers.iter().any(|&(reader, _)| reader == thread) => {}
+            true => self.hand_over(address, pc),
+        }
+    }
+
+    /// An attempt to join a thread has failed.
+    pub(super) fn join_failed(&mut self, number: u64, pc: u64) {
+        let child = self.threads.get(number as usize).filter(|child| child.known && !child.ended && !child.joined);
+        if let Some(id) = child.map(|child| child.id).filter(|_| number as usize != self.current) {
+            self.plain(Op::JoinFail, id.0, 0, pc);
+        }
+    }
+
     /// Orders what comes before with what comes after, where a lock does not.
     fn hand_over(&mut self, address: u64, pc: u64) {
         let variable = self.tables.variable_named(&format!("handed over at {address:#x}"));
@@ -175,6 +196,24 @@ impl Translator {
             self.plain(Op::SemPost, id.0, 0, pc);
         }
         self.plain(Op::SemWait, id.0, 0, pc);
+    }
+
+    /// A thread has looked at a semaphore. What others have done to it unseen is put before that.
+    pub(super) fn sem_count(&mut self, address: u64, count: u64, pc: u64) {
+        const MOST_UNSEEN: u64 = 1000;
+        let count = count.min(i32::MAX as u64);
+        let id = self.semaphore(address, count);
+        let Some((_, known)) = self.objects.semaphores.get_mut(&address) else { return };
+        let before = std::mem::replace(known, count);
+        if before.abs_diff(count) > MOST_UNSEEN {
+            *known = before;
+            return self.hand_over(address, pc);
+        }
+        let unseen = if before < count { Op::SemPost } else { Op::SemWait };
+        for _ in 0..before.abs_diff(count) {
+            self.plain(unseen, id.0, 0, pc);
+        }
+        self.plain(Op::SemValue, id.0, count as u32, pc);
     }
 
     pub(super) fn barrier(&mut self, address: u64) -> &mut Barrier {

@@ -112,6 +112,11 @@ fn record(code: u8, pc: usize, address: Pointer, kind: u64) {
     put3(head(code, 0, pc), address as u64, kind);
 }
 
+/// An attempt to take a lock has given up because the lock was busy.
+pub fn record_failure(pc: usize, address: Pointer, kind: u64, reads: bool) {
+    put3(head(op::TRY_FAILED, reads as u8, pc), address as u64, kind);
+}
+
 extern "C" fn mutex_lock(mutex: Pointer, pc: usize) -> c_int {
     let Some(thread) = enter(Next::on(op::LOCK, pc, mutex as usize)) else {
         return really_lock(mutex);
@@ -139,6 +144,8 @@ extern "C" fn mutex_clocklock(mutex: Pointer, clock: c_int, at: *const Timespec,
         let result = take_mutex(thread, mutex, Some((clock, at)));
         if locked(result) {
             record(op::LOCK, pc, mutex, lock::MUTEX | lock::TRIED);
+        } else if result == ETIMEDOUT {
+            record_failure(pc, mutex, lock::MUTEX, false);
         }
         result
     })
@@ -152,6 +159,9 @@ extern "C" fn mutex_trylock(mutex: Pointer, pc: usize) -> c_int {
             record(op::LOCK, pc, mutex, lock::MUTEX | lock::TRIED);
             thread.tries.set(0);
         } else {
+            if result == EBUSY {
+                record_failure(pc, mutex, lock::MUTEX, false);
+            }
             thread.tries.add(1);
         }
     }
@@ -222,8 +232,10 @@ extern "C" fn spin_lock(at: Pointer, pc: usize) -> c_int {
 extern "C" fn spin_trylock(at: Pointer, pc: usize) -> c_int {
     let counts = enter(Next::on(op::LOCK, pc, at as usize)).is_some();
     let result = pass_on!(pthread_spin_trylock(at: Pointer) -> c_int);
-    if counts && result == 0 {
-        record(op::LOCK, pc, at, lock::SPIN | lock::TRIED);
+    match result {
+        0 if counts => record(op::LOCK, pc, at, lock::SPIN | lock::TRIED),
+        EBUSY if counts => record_failure(pc, at, lock::SPIN, false),
+        _ => {}
     }
     result
 }

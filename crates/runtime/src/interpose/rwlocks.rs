@@ -1,9 +1,9 @@
 //! Reader/writer locks, over the real try-operations like [mutexes](super::locks).
 
-use crate::base::c::{CLOCK_REALTIME, EBUSY, Pointer, Timespec, nanoseconds};
+use crate::base::c::{CLOCK_REALTIME, EBUSY, ETIMEDOUT, Pointer, Timespec, nanoseconds};
 use crate::base::record::put3;
 use crate::base::thread::inside;
-use crate::interpose::locks::{contend, wake_anyway};
+use crate::interpose::locks::{contend, record_failure, wake_anyway};
 use crate::scheduler::{Deadline, Next, enter, wake};
 use crate::wire::{head, lock, op};
 use crate::{pass_on, stubs};
@@ -37,6 +37,8 @@ fn take_rwlock(at: Pointer, pc: usize, writes: bool, deadline: Deadline) -> c_in
         if result == 0 {
             let tried = if deadline.is_some() { lock::TRIED } else { 0 };
             record(code, pc, at, lock::RWLOCK | tried);
+        } else if result == ETIMEDOUT {
+            record_failure(pc, at, lock::RWLOCK, !writes);
         }
         result
     })
@@ -69,8 +71,10 @@ extern "C" fn rwlock_clock_write(at: Pointer, clock: c_int, time: *const Timespe
 extern "C" fn rwlock_try_read(at: Pointer, pc: usize) -> c_int {
     let counts = enter(Next::on(op::READ_LOCK, pc, at as usize)).is_some();
     let result = pass_on!(pthread_rwlock_tryrdlock(at: Pointer) -> c_int);
-    if counts && result == 0 {
-        record(op::READ_LOCK, pc, at, lock::RWLOCK | lock::TRIED);
+    match result {
+        0 if counts => record(op::READ_LOCK, pc, at, lock::RWLOCK | lock::TRIED),
+        EBUSY if counts => record_failure(pc, at, lock::RWLOCK, true),
+        _ => {}
     }
     result
 }
@@ -78,8 +82,10 @@ extern "C" fn rwlock_try_read(at: Pointer, pc: usize) -> c_int {
 extern "C" fn rwlock_try_write(at: Pointer, pc: usize) -> c_int {
     let counts = enter(Next::on(op::LOCK, pc, at as usize)).is_some();
     let result = pass_on!(pthread_rwlock_trywrlock(at: Pointer) -> c_int);
-    if counts && result == 0 {
-        record(op::LOCK, pc, at, lock::RWLOCK | lock::TRIED);
+    match result {
+        0 if counts => record(op::LOCK, pc, at, lock::RWLOCK | lock::TRIED),
+        EBUSY if counts => record_failure(pc, at, lock::RWLOCK, false),
+        _ => {}
     }
     result
 }

@@ -1,6 +1,7 @@
 //! POSIX semaphores: the real one counts, and threads that have to wait do so in the scheduler.
 
 use crate::base::c::{self, CLOCK_REALTIME, EAGAIN, Pointer, Timespec, nanoseconds};
+use crate::base::program::Address;
 use crate::base::record::put3;
 use crate::base::thread::inside;
 use crate::interpose::cancel;
@@ -38,6 +39,9 @@ fn sem_take(semaphore: Pointer, deadline: Deadline, pc: usize) -> Option<c_int> 
             record(op::SEM_WAIT, pc, semaphore, count_of(semaphore) + 1);
             return 0;
         }
+        if result == c::ETIMEDOUT {
+            record(op::SEM_COUNT, pc, semaphore, count_of(semaphore));
+        }
         c::set_errno(result);
         -1
     });
@@ -66,8 +70,19 @@ extern "C" fn semaphore_trywait(semaphore: Pointer, pc: usize) -> c_int {
     let result = pass_on!(sem_trywait(semaphore: Pointer) -> c_int);
     if counts && result == 0 {
         record(op::SEM_WAIT, pc, semaphore, count_of(semaphore) + 1);
+    } else if counts && c::errno() == EAGAIN {
+        record(op::SEM_COUNT, pc, semaphore, 0);
     }
     result
+}
+
+extern "C" fn semaphore_value(semaphore: Pointer, result: *mut c_int, pc: usize) -> c_int {
+    let counts = enter(Next::on(op::SEM_COUNT, pc, semaphore as usize)).is_some();
+    let answer = pass_on!(sem_getvalue(semaphore: Pointer, result: *mut c_int) -> c_int);
+    if counts && answer == 0 {
+        record(op::SEM_COUNT, pc, semaphore, Address::from(result).read::<c_int>().max(0) as u64);
+    }
+    answer
 }
 
 extern "C" fn semaphore_post(semaphore: Pointer, pc: usize) -> c_int {
@@ -89,4 +104,5 @@ extern "C" fn semaphore_init(semaphore: Pointer, shared: c_int, count: c_uint, p
 stubs! {
     sem_init "rcx" semaphore_init; sem_wait "rsi" semaphore_wait; sem_trywait "rsi" semaphore_trywait;
     sem_timedwait "rdx" semaphore_timedwait; sem_clockwait "rcx" semaphore_clockwait; sem_post "rsi" semaphore_post;
+    sem_getvalue "rdx" semaphore_value;
 }

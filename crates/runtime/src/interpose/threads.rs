@@ -277,7 +277,10 @@ fn wait_and_join(joiner: &'static Thread, handle: usize, result: *mut Pointer, d
             thread.inspect(|thread| joined(thread, answer, pc));
             Some(answer)
         }
-        Awaited::TimedOut => Some(c::ETIMEDOUT),
+        Awaited::TimedOut => {
+            thread::by_handle(handle).inspect(|thread| not_joined(thread, pc));
+            Some(c::ETIMEDOUT)
+        }
         Awaited::Interrupted => None,
     });
     answer.unwrap_or_else(|| {
@@ -296,12 +299,18 @@ fn joined(thread: &Thread, answer: c_int, pc: usize) {
     }
 }
 
+/// An attempt to join a thread has failed because it has not ended.
+fn not_joined(thread: &Thread, pc: usize) {
+    put3(head(op::JOIN_FAILED, 0, pc), thread.number.get() as u64, 0);
+}
+
 extern "C" fn try_join(handle: usize, result: *mut Pointer, pc: usize) -> c_int {
     let joiner = enter(Next::on(op::JOIN, pc, 0));
     let (Some(joiner), Some(thread)) = (joiner, thread::by_handle(handle)) else {
         return pass_on!(pthread_tryjoin_np(handle: usize, result: *mut Pointer) -> c_int);
     };
     if !thread.is(State::Dead) {
+        not_joined(thread, pc);
         return c::EBUSY;
     }
     // It has no more events; what is left of it takes a moment.

@@ -64,6 +64,8 @@ extern "C" fn mutex_taken(at: Pointer, flags: u32, _recursion: c_int, pc: usize)
     if flags & TRY_LOCK_FAILED == 0 {
         let tried = if flags & TRY_LOCK != 0 { lock::TRIED } else { 0 };
         record(code, pc, at, lock::ANNOTATED | tried);
+    } else if enter(Next::on(op::TRY_FAILED, pc, at as usize)).is_some() {
+        put3(head(op::TRY_FAILED, (flags & READ_LOCK != 0) as u8, pc), at as u64, lock::ANNOTATED);
     }
 }
 
