@@ -44,9 +44,14 @@ pub fn along_witness(
     };
     for event in witness {
         let index = event.index();
-        let woken_by_time = matches!(trace.action(event), Action::Wake { by: None, .. });
-        let most = last.get(&number(event)).copied().unwrap_or(u64::MAX);
-        add(number(event), steps[index].min(most), woken_by_time);
+        let action = trace.action(event);
+        let until = steps[index].min(last.get(&number(event)).copied().unwrap_or(u64::MAX));
+        if let Action::Probe(_) = action {
+            // If it gave up after some time, it waits first; if not, it is done when its next turn comes.
+            add(number(event), until, false);
+        }
+        let gives_up = matches!(action, Action::Wake { by: None, .. } | Action::Probe(_));
+        add(number(event), until, gives_up);
     }
     for &event in then {
         add(number(event), last[&number(event)], false);
