@@ -49,11 +49,13 @@ pub enum Op {
     /// What an object leads to, as the recorder saw it: nothing that the program did. Arguments of missing methods are
     /// told by it ([`crate::trees`]).
     Reach = 35,
+    /// A fence of a memory order: it synchronises together with atomic accesses before and after it in its thread.
+    Fence = 36,
 }
 
 impl Op {
     /// Every operation, in the order of its code.
-    pub const ALL: [Op; 36] = [
+    pub const ALL: [Op; 37] = [
         Op::Read,
         Op::Write,
         Op::AtomicRead,
@@ -90,6 +92,7 @@ impl Op {
         Op::OtherAcquire,
         Op::OtherRelease,
         Op::Reach,
+        Op::Fence,
     ];
 
     /// The operation with this code.
@@ -136,6 +139,7 @@ impl Op {
             Op::OtherAcquire => "else-acquire",
             Op::OtherRelease => "else-release",
             Op::Reach => "reach",
+            Op::Fence => "fence",
         }
     }
 
@@ -171,6 +175,7 @@ impl Op {
             || matches!(self, Op::Fork | Op::Join | Op::WaitBegin | Op::WaitEnd | Op::Wake)
             || matches!(self, Op::MethodBegin | Op::Reach | Op::Branch | Op::Let)
             || matches!(self, Op::OtherRead | Op::OtherWrite | Op::OtherLet | Op::OtherBranch)
+            || matches!(self, Op::Fence)
     }
 
     /// Is about a variable: an access, on whichever side of a branch, a heap block, or what an object leads to.
@@ -256,7 +261,7 @@ impl Ops {
     }
 }
 
-/// Memory order of an atomic access.
+/// Memory order of an atomic access or a fence.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(u8)]
 #[allow(missing_docs)]

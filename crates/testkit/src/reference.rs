@@ -5,7 +5,7 @@
 
 use crate::facts::Facts;
 use crate::relation::Relation;
-use snag_model::{Action, EventId, Mode, Op, Trace};
+use snag_model::{Action, EventId, MemoryOrder, Mode, Op, Trace};
 use std::collections::BTreeSet;
 
 /// Pairs of events, the earlier one first.
@@ -144,22 +144,54 @@ fn synchronises(facts: &Facts, earlier: usize, later: usize) -> bool {
     }
 }
 
-/// The releasing atomic writes whose release sequences an acquiring atomic read sees.
-fn released_to(facts: &Facts, read: usize) -> BTreeSet<usize> {
-    let event = &facts.events[read];
-    let mut sources = BTreeSet::new();
-    if !event.op.is_atomic() || !event.op.reads() || !event.memory_order().acquires() {
-        return sources;
+/// Of which events an event learns by atomics and fences: the releasing writes and fences at the other end.
+fn released_to(facts: &Facts, event: usize) -> BTreeSet<usize> {
+    acquired_by(facts, event).into_iter().flat_map(|read| released_from(facts, read)).collect()
+}
+
+/// Whether an event is a fence of its thread, for what it does before and after. Nobody knows what missing code does.
+fn is_fence(facts: &Facts, event: usize, kind: fn(MemoryOrder) -> bool) -> bool {
+    match facts.actions[event] {
+        Action::Fence { order } => kind(order),
+        Action::MethodBegin { .. } | Action::MethodEnd { .. } => true,
+        _ => false,
     }
+}
+
+/// The atomic reads whose news an event takes over: an acquiring read its own, an acquiring fence those of all earlier
+/// reads of its thread.
+fn acquired_by(facts: &Facts, event: usize) -> Vec<usize> {
+    let reads = |event: &usize| facts.events[*event].op.is_atomic() && facts.events[*event].op.reads();
+    if reads(&event) && facts.events[event].memory_order().acquires() {
+        return vec![event];
+    }
+    if !is_fence(facts, event, MemoryOrder::acquires) {
+        return Vec::new();
+    }
+    (0..event).filter(|&e| facts.events[e].thread == facts.events[event].thread).filter(reads).collect()
+}
+
+/// What an atomic write hands over: itself if it releases, and the releasing fences before it in its thread.
+fn released_by(facts: &Facts, write: usize) -> Vec<usize> {
+    let event = &facts.events[write];
+    if !event.op.is_atomic() {
+        return Vec::new();
+    }
+    let of_thread = (0..write).filter(|&e| facts.events[e].thread == event.thread);
+    let fences = of_thread.filter(|&e| is_fence(facts, e, MemoryOrder::releases));
+    fences.chain(event.memory_order().releases().then_some(write)).collect()
+}
+
+/// What an atomic read sees that was released: by the write that it sees, and by those whose release sequences that write
+/// belongs to.
+fn released_from(facts: &Facts, read: usize) -> BTreeSet<usize> {
+    let mut sources = BTreeSet::new();
     for (unit, &seen) in &facts.seen[read] {
         let mut next = seen;
         while let Some(write) = next {
-            let event = &facts.events[write];
-            if event.op.is_atomic() && event.memory_order().releases() {
-                sources.insert(write);
-            }
+            sources.extend(released_by(facts, write));
             // An rmw carries on the release sequence of what it read.
-            next = if event.op == Op::Rmw { facts.seen[write][unit] } else { None };
+            next = if facts.events[write].op == Op::Rmw { facts.seen[write][unit] } else { None };
         }
     }
     sources

@@ -96,7 +96,7 @@ impl Visible {
                 let Some(section) = index.sections.of_event(event) else { return true };
                 index.sections.has_no_rival(section)
             }
-            Op::Begin | Op::End | Op::Fork | Op::Join | Op::Alloc | Op::Branch | Op::Let | Op::Mark => true,
+            Op::Begin | Op::End | Op::Fork | Op::Join | Op::Alloc | Op::Branch | Op::Let | Op::Mark | Op::Fence => true,
             _ => false,
         }
     }
