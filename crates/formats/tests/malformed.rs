@@ -100,7 +100,7 @@ fn text() {
         ("value of a lock", b"%snag 1\nT|acq(l)=1|\n", Line(2), "unexpected '=1'"),
         ("symbol of a write", b"%snag 1\nT|w(x)->v|\n", Line(2), "unexpected '->v'"),
         ("no memory order", b"%snag 1\nT|atomic-r(x)|\n", Line(2), "expected ','"),
-        ("fence without order", b"%snag 1\nT|fence()|\n", Line(2), "'' is no memory order"),
+        ("fence without order", b"%snag 1\nT|fence()|\n", Line(2), "expected a name before ')'"),
         ("unknown order of a fence", b"%snag 1\nT|fence(strong)|\n", Line(2), "'strong' is no memory order"),
         ("unknown memory order", b"%snag 1\nT|atomic-r(x,strong)|\n", Line(2), "'strong' is no memory order"),
         ("rmw with one value", b"%snag 1\nT|rmw(x,relaxed)=1|\n", Line(2), "expected ':'"),

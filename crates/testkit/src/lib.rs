@@ -32,7 +32,7 @@ pub use abstraction::{simultaneous, standoffs};
 pub use causal::{cp, cp_races, must, wcp, wcp_races};
 pub use facts::conflicting;
 pub use random::{Rng, Shape, for_random_traces, random_trace};
-pub use reference::{fhb_races, hb, hb_races, shb, shb_races, warnings};
+pub use reference::{fhb_races, hb, hb_races, order_races, shb, shb_races, warnings};
 pub use relation::Relation;
 pub use search::{deadlock_witnesses, deadlocks, race_witnesses, races, races_respecting};
 pub use shrink::{show, shrink};

@@ -5,6 +5,7 @@
 
 use crate::facts::Facts;
 use crate::relation::Relation;
+use snag_model::events::Event;
 use snag_model::{Action, EventId, MemoryOrder, Mode, Op, Trace};
 use std::collections::BTreeSet;
 
@@ -35,6 +36,18 @@ pub fn shb(trace: &Trace) -> Relation {
 pub fn hb_races(trace: &Trace) -> Pairs {
     let hb = hb(trace);
     conflicting_pairs(&Facts::of(trace)).filter(|&(a, b)| !hb.has(a, b)).collect()
+}
+
+/// Races by memory order of the recorded run: conflicting pairs that HB does not order, and that it would order if every
+/// atomic access were sequentially consistent.
+pub fn order_races(trace: &Trace) -> Pairs {
+    let mut strong = Trace { tables: trace.tables.clone(), ..Trace::default() };
+    for event in trace.events.iter() {
+        let aux = if event.op.is_atomic() { MemoryOrder::SeqCst as u32 } else { event.aux };
+        strong.events.push(Event { aux, ..event });
+    }
+    let strong = hb(&strong);
+    hb_races(trace).into_iter().filter(|&(a, b)| strong.has(a, b)).collect()
 }
 
 /// Conflicting pairs (e1, e2) such that e1 is SHB-before none of the HB-predecessors of e2, nor one of them.
