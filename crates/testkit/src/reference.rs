@@ -5,6 +5,8 @@
 
 use crate::facts::Facts;
 use crate::relation::Relation;
+use crate::search::is_feasible;
+use snag_model::Level;
 use snag_model::events::Event;
 use snag_model::{Action, EventId, MemoryOrder, Mode, Op, Trace};
 use std::collections::BTreeSet;
@@ -48,6 +50,27 @@ pub fn order_races(trace: &Trace) -> Pairs {
     }
     let strong = hb(&strong);
     hb_races(trace).into_iter().filter(|&(a, b)| strong.has(a, b)).collect()
+}
+
+/// Whether a schedule proves a race by memory order: it is feasible at a level, both events conflict and are in it, the
+/// first one first, and happens-before over the schedule does not order them.
+pub fn is_order_race(trace: &Trace, schedule: &[EventId], first: EventId, second: EventId, level: Level) -> bool {
+    if !is_feasible(trace, schedule, level) {
+        return false;
+    }
+    let facts = Facts::of(trace);
+    let at = |event: EventId| schedule.iter().position(|&other| other == event);
+    let (Some(one), Some(other)) = (at(first), at(second)) else { return false };
+    let conflicts = facts.conflict(first.index(), second.index());
+    let threads = [first, second].map(|event| facts.events[event.index()].thread);
+    let on_other_side = [first, second].iter().any(|event| facts.events[event.index()].op.on_other_side());
+    if one >= other || !conflicts || threads[0] == threads[1] || on_other_side {
+        return false;
+    }
+    let schedule: Vec<usize> = schedule.iter().map(|event| event.index()).collect();
+    let mut hb = hb_edges(&facts.in_order(&schedule));
+    hb.close();
+    !hb.has(EventId::new(one), EventId::new(other))
 }
 
 /// Conflicting pairs (e1, e2) such that e1 is SHB-before none of the HB-predecessors of e2, nor one of them.
