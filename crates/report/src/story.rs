@@ -171,6 +171,9 @@ fn links(trace: &Trace, first: EventId, second: EventId, strong: bool) -> Option
     let mut behind = Behind { trace, strong, given: HashMap::new(), atomics: Vec::new(), threads: HashMap::new() };
     let (from, to) = (trace.thread_of(first), trace.thread_of(second));
     behind.threads.insert(from, (None, first));
+    if strong {
+        behind.give(first);
+    }
     for index in first.index() + 1..second.index() + strong as usize {
         behind.event(EventId::new(index));
         if behind.threads.contains_key(&to) {
