@@ -10,6 +10,7 @@
 
 use crate::facts::Facts;
 use crate::machine::{Check, Machine};
+use crate::order::News;
 use crate::series::Series;
 use crate::violation::{ScheduleRule, Violation};
 use snag_model::{Cells, EventId, Op, Trace};
@@ -48,6 +49,69 @@ impl<'t> Checker<'t> {
         level: Level,
     ) -> Result<(), Violation> {
         self.check_race_from(self.start(level), schedule, first, second)
+    }
+
+    /// Whether a schedule is feasible at a level, `first` and then `second` happen in it and conflict, and `first` does not
+    /// happen before `second` there by the rules of C++20: a race by memory order.
+    pub fn check_order(
+        &self,
+        schedule: impl IntoIterator<Item = EventId>,
+        first: EventId,
+        second: EventId,
+        level: Level,
+    ) -> Result<(), Violation> {
+        self.can_race_in_order(first, second)?;
+        let mut machine = self.start(level);
+        let mut news = News::of(&self.facts, first);
+        let mut ordered = None;
+        for event in schedule {
+            machine.execute(event)?;
+            let reached = news.step(event);
+            if event == second && machine.has_happened(first) {
+                ordered = Some(reached);
+            }
+        }
+        self.unordered(first, second, ordered)
+    }
+
+    /// The same for the beginning of the trace up to `second`, of which somebody else has found that it is feasible.
+    pub(crate) fn check_observed_order(&self, first: EventId, second: EventId) -> Check {
+        self.can_race_in_order(first, second)?;
+        if first > second {
+            return self.unordered(first, second, None);
+        }
+        let mut news = News::of(&self.facts, first);
+        // Nobody knows of an event before it happens; only barriers count from the beginning.
+        let start = if self.facts.enters_needed.is_empty() { first.0 } else { 0 };
+        let reached = (start..=second.0).map(EventId).fold(false, |_, event| news.step(event));
+        self.unordered(first, second, Some(reached))
+    }
+
+    fn can_race_in_order(&self, first: EventId, second: EventId) -> Check {
+        self.can_race(first, second)?;
+        for event in [first, second] {
+            if self.facts.trace.events.ops()[event.index()].on_other_side() {
+                let detail = format!("{} is on the side of a branch that was not taken", self.facts.text(event));
+                return Err(Violation::new(ScheduleRule::DoesNotHappen, event, detail));
+            }
+        }
+        Ok(())
+    }
+
+    /// `ordered`: whether the first event happens before the second, if the schedule has both.
+    fn unordered(&self, first: EventId, second: EventId, ordered: Option<bool>) -> Check {
+        let (one, other) = (self.facts.text(first), self.facts.text(second));
+        match ordered {
+            Some(false) => Ok(()),
+            Some(true) => {
+                let detail = format!("{one} happens before {other}");
+                Err(Violation::new(ScheduleRule::Synchronised, second, detail))
+            }
+            None => {
+                let detail = format!("{one} and then {other} are not both part of the schedule");
+                Err(Violation::new(ScheduleRule::NotInOrder, second, detail))
+            }
+        }
     }
 
     /// Checks the witnesses of races in turn, and executes what they have in common once.

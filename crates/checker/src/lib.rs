@@ -1,4 +1,4 @@
-//! The checker: decides whether a schedule proves a race or a deadlock.
+//! The checker: decides whether a schedule proves a race, a race by memory order or a deadlock.
 //!
 //! [`Checker`] judges a schedule from the trace and the rules of `docs/model.md` alone: whether its order is feasible,
 //! and whether it shows what it is said to show. It depends on the model and on nothing else, so nobody has to trust
@@ -13,6 +13,7 @@ mod locks;
 mod machine;
 mod memory;
 mod missing;
+mod order;
 mod reach;
 mod series;
 mod source;

@@ -220,6 +220,8 @@ impl<'f> Machine<'f> {
                 }
             }
             Action::Alloc { .. } | Action::Begin | Action::End | Action::Mark { .. } | Action::Reach { .. } => {}
+            // Which order it makes matters only to races by memory order.
+            Action::Fence { .. } => {}
             Action::Else(action) => self.other_side(id, thread, action)?,
             Action::Read { .. }
             | Action::Write { .. }

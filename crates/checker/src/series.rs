@@ -9,8 +9,7 @@
 use crate::checker::Checker;
 use crate::machine::Machine;
 use crate::violation::Violation;
-use snag_model::EventId;
-use snag_model::{Level, Schedule};
+use snag_model::{EventId, Level, RaceKind, Schedule};
 
 /// Checks witnesses in turn; see [`Checker::series`].
 pub struct Series<'c> {
@@ -40,6 +39,42 @@ impl<'c> Series<'c> {
             first,
             second,
         )
+    }
+
+    /// Whether a schedule shows a race of a kind.
+    pub fn check(
+        &mut self,
+        kind: RaceKind,
+        schedule: &Schedule,
+        first: EventId,
+        second: EventId,
+    ) -> Result<(), Violation> {
+        match kind {
+            RaceKind::Predictable => self.check_race(schedule, first, second),
+            RaceKind::Order => self.check_order(schedule, first, second),
+        }
+    }
+
+    /// What [`Checker::check_order`] says.
+    pub fn check_order(&mut self, schedule: &Schedule, first: EventId, second: EventId) -> Result<(), Violation> {
+        match schedule {
+            Schedule::Continued { as_observed, then }
+                if then.is_empty()
+                    && as_observed.0 == second.0.saturating_add(1)
+                    && self.reaches(as_observed.index()) =>
+            {
+                self.checker.check_observed_order(first, second)
+            }
+            _ => {
+                let events = schedule.iter(self.checker.trace());
+                self.checker.check_order(events, first, second, self.level)
+            }
+        }
+    }
+
+    /// Whether the trace up to there is feasible as it was observed.
+    fn reaches(&mut self, to: usize) -> bool {
+        to <= self.done || self.advance(to).is_ok()
     }
 
     /// Copying touches all memory, a short run only what it accesses.

@@ -77,6 +77,10 @@ pub enum ScheduleRule {
     AlreadyHappened,
     /// The events that a witness leads up to are the next ones of their threads.
     NotNextEvent,
+    /// Both events of a race by memory order happen in the schedule, the first one first.
+    NotInOrder,
+    /// Nothing orders the events of a race by memory order.
+    Synchronised,
     /// A deadlock has at least two threads.
     TooFewThreads,
     /// What waits in a deadlock is an acquire that waits or the end of a wait.
@@ -87,7 +91,7 @@ pub enum ScheduleRule {
 
 impl ScheduleRule {
     /// Every rule.
-    pub const ALL: [ScheduleRule; 37] = [
+    pub const ALL: [ScheduleRule; 39] = [
         ScheduleRule::UnknownEvent,
         ScheduleRule::EventTwice,
         ScheduleRule::ThreadOrder,
@@ -122,6 +126,8 @@ impl ScheduleRule {
         ScheduleRule::NoConflict,
         ScheduleRule::AlreadyHappened,
         ScheduleRule::NotNextEvent,
+        ScheduleRule::NotInOrder,
+        ScheduleRule::Synchronised,
         ScheduleRule::TooFewThreads,
         ScheduleRule::NotAnAcquire,
         ScheduleRule::NotBlocked,
@@ -180,6 +186,8 @@ impl ScheduleRule {
             ScheduleRule::NoConflict => "racing events conflict",
             ScheduleRule::AlreadyHappened => "the events that a witness leads up to are not part of the schedule",
             ScheduleRule::NotNextEvent => "the events that a witness leads up to are the next ones of their threads",
+            ScheduleRule::NotInOrder => "both events of a race by memory order are in the schedule, in the order given",
+            ScheduleRule::Synchronised => "neither event of a race by memory order happens before the other",
             ScheduleRule::TooFewThreads => "a deadlock has at least two threads",
             ScheduleRule::NotAnAcquire => "what waits in a deadlock is an acquire that waits or the end of a wait",
             ScheduleRule::NotBlocked => "in a deadlock each thread waits for a lock that another one of them holds",

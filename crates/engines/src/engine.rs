@@ -390,6 +390,8 @@ pub enum Prover<'c> {
     Own(Proposer<'c>),
     /// The clocks of SHB, for its own races at the same two locations.
     Shb,
+    /// Nobody has to: the recorded run itself, up to the later event, shows a race by memory order.
+    Observed,
     /// The search of the maximal engine. If it finds that there is none, it looks for a deadlock instead.
     Search,
 }

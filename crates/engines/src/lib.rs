@@ -2,7 +2,7 @@
 //!
 //! | folder | engines |
 //! |---|---|
-//! | [`happens_before`] | `hb`, `fhb`, `shb`, and `lockset` |
+//! | [`happens_before`] | `hb`, `fhb`, `shb`, `order`, and `lockset` |
 //! | [`causal`] | `wcp`, `cp` |
 //! | [`lock_history`] | `tlh1`, `tlh2` |
 //! | [`maximal`] | `mc`, `sb`, `rdit`, `recipe` |
@@ -24,9 +24,10 @@ pub mod watch;
 
 pub use causal::{CP, WCP};
 pub use engine::*;
-pub use happens_before::{FHB, HB, HB_VC, LOCKSET, SHB, SHB_VC};
+pub use happens_before::{FHB, HB, HB_VC, LOCKSET, ORDER, SHB, SHB_VC};
 pub use lock_history::{TLH1, TLH2};
 pub use maximal::{MC, RDIT, RECIPE, SB};
 
 /// Every engine, in the order in which users see them.
-pub const ENGINES: &[EngineRef] = &[HB, HB_VC, FHB, SHB, SHB_VC, WCP, CP, LOCKSET, TLH1, TLH2, MC, SB, RDIT, RECIPE];
+pub const ENGINES: &[EngineRef] =
+    &[HB, HB_VC, FHB, SHB, SHB_VC, ORDER, WCP, CP, LOCKSET, TLH1, TLH2, MC, SB, RDIT, RECIPE];

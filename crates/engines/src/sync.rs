@@ -9,7 +9,7 @@ use crate::clocks::{Clocks, Slot, Stamp, Time};
 use crate::missing::clocks::Methods;
 use crate::probes::Probes;
 use snag_model::events::Event;
-use snag_model::{Action, BarrierId, Cells, EventId, LockId, Mode, Op, Probe, SemId, ThreadId, Trace};
+use snag_model::{Action, BarrierId, Cells, EventId, LockId, MemoryOrder, Mode, Op, Probe, SemId, ThreadId, Trace};
 
 /// Synchronisation clocks of one pass over a trace.
 pub(crate) struct Sync {
@@ -25,6 +25,10 @@ pub(crate) struct Sync {
     heap: Heap,
     /// What the last writes of each cell have released. Empty unless the trace has atomics.
     released: Vec<Released>,
+    /// What each thread's fences have done. Empty unless the trace has some.
+    fences: Vec<Fences>,
+    /// Every atomic access counts as sequentially consistent.
+    strong: bool,
     methods: Option<Methods>,
     /// What failed attempts rest on. `None` unless the trace has any.
     grounds: Option<Grounds>,
@@ -73,6 +77,15 @@ enum Released {
     Chain(u32),
 }
 
+/// What fences make of the atomic accesses of a thread.
+#[derive(Clone, Copy)]
+struct Fences {
+    /// Its last releasing fence: what every atomic write after it releases.
+    released: Stamp,
+    /// Row that gathers what its reads saw that do not acquire, for an acquiring fence; 0 before the first.
+    seen: u32,
+}
+
 #[derive(Default)]
 struct Heap {
     /// Allocating event (ascending) and its stamp.
@@ -84,6 +97,9 @@ impl Sync {
         let ops = cells.ops();
         let count = |space| trace.tables.names(space).len();
         let atomics = ops.any(&[Op::AtomicRead, Op::AtomicWrite, Op::Rmw]);
+        // Nobody knows what missing code does: it may hold fences.
+        let fences = atomics && ops.any(&[Op::Fence, Op::MethodBegin]);
+        let none = Fences { released: Stamp::NEVER, seen: 0 };
         let parties = |i| trace.tables.barrier_parties(BarrierId::new(i));
         Sync {
             locks: vec![Lock { released: Stamp::NEVER, readers: 0 }; trace.tables.lock_count()],
@@ -97,8 +113,19 @@ impl Sync {
             released: vec![Released::Nothing; if atomics { cells.count() } else { 0 }],
             grounds: Probes::of(trace).map(Grounds::new),
             counted: vec![0; if ops.any(&[Op::SemValue]) { count(snag_model::Space::Semaphore) } else { 0 }],
+            fences: vec![none; if fences { trace.tables.thread_count() } else { 0 }],
+            strong: false,
             methods: if ops.any(&[Op::MethodBegin]) { Methods::new(trace) } else { None },
         }
+    }
+
+    /// The same as if every atomic access were sequentially consistent.
+    pub fn strong(trace: &Trace, cells: &Cells) -> Sync {
+        Sync { strong: true, fences: Vec::new(), ..Sync::new(trace, cells) }
+    }
+
+    fn order_of(&self, event: &Event) -> MemoryOrder {
+        if self.strong { MemoryOrder::SeqCst } else { event.memory_order() }
     }
 
     /// Whether accesses need [`Sync::before_touch`], [`Sync::before_access`] and [`Sync::after_access`].
@@ -152,12 +179,21 @@ impl Sync {
 
     /// What happens before an access to a cell by other than thread order.
     pub fn before_access(&mut self, clocks: &mut Clocks, slot: Slot, event: &Event, cell: usize) {
-        if event.op.reads() && event.op.is_atomic() && event.memory_order().acquires() {
-            match self.released[cell] {
+        if !(event.op.reads() && event.op.is_atomic()) {
+            return;
+        }
+        let released = self.released[cell];
+        if self.order_of(event).acquires() {
+            match released {
                 Released::Nothing => {}
                 Released::By(stamp) => clocks.join(slot, stamp),
                 Released::Chain(row) => clocks.join_row(slot, row),
             }
+        } else if let Some(fences) = self.fences.get_mut(event.thread.index()) {
+            if fences.seen == 0 && !matches!(released, Released::Nothing) {
+                fences.seen = clocks.new_row();
+            }
+            released.gather(clocks, fences.seen);
         }
     }
 
@@ -166,22 +202,23 @@ impl Sync {
         if self.released.is_empty() || !event.op.writes() {
             return;
         }
+        let order = self.order_of(event);
+        let fenced = self.fences.get(event.thread.index()).map(|fences| fences.released);
+        let own = match order.releases() {
+            true => Some(clocks.stamp(slot, time)),
+            false => fenced.filter(|&fence| fence != Stamp::NEVER),
+        };
         let released = &mut self.released[cell];
-        let order = event.memory_order();
-        match event.op {
-            Op::AtomicWrite if order.releases() => *released = Released::By(clocks.stamp(slot, time)),
-            Op::AtomicWrite | Op::Write => *released = Released::Nothing,
+        match (event.op, own) {
+            (Op::Write, _) | (Op::AtomicWrite, None) => *released = Released::Nothing,
+            (Op::AtomicWrite, Some(own)) => *released = Released::By(own),
             // The chain goes on: what was released before it still is.
-            _ if !order.releases() => {}
-            _ if order.acquires() => *released = Released::By(clocks.stamp(slot, time)),
-            _ => {
+            (_, None) => {}
+            (_, Some(own)) if order.acquires() && order.releases() => *released = Released::By(own),
+            (_, Some(own)) => {
                 let row = clocks.new_row();
-                match *released {
-                    Released::Nothing => {}
-                    Released::By(stamp) => clocks.gather_stamp(row, stamp),
-                    Released::Chain(old) => clocks.gather_row(row, old),
-                }
-                clocks.gather(row, slot, time);
+                released.gather(clocks, row);
+                clocks.gather_stamp(row, own);
                 *released = Released::Chain(row);
             }
         }
@@ -244,6 +281,10 @@ impl Sync {
             }
             Action::BarrierEnter { barrier } => self.barriers[barrier.index()].enter(clocks, slot, event.thread, time),
             Action::BarrierLeave { barrier } => self.barriers[barrier.index()].leave(clocks, slot, event.thread),
+            Action::Fence { order } => self.fence(clocks, slot, time, event.thread, order),
+            Action::MethodBegin { .. } | Action::MethodEnd { .. } => {
+                self.fence(clocks, slot, time, event.thread, MemoryOrder::AcqRel);
+            }
             Action::Alloc { .. } => {
                 if let Ok(at) = self.heap.blocks.binary_search_by_key(&(number as u32), |b| b.0) {
                     self.heap.blocks[at].1 = clocks.stamp(slot, time);
@@ -261,6 +302,18 @@ impl Sync {
                 *row = clocks.new_row();
             }
             clocks.gather(*row, slot, time);
+        }
+    }
+
+    fn fence(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, thread: ThreadId, order: MemoryOrder) {
+        let Some(fences) = self.fences.get_mut(thread.index()) else { return };
+        if order.acquires() && fences.seen != 0 {
+            clocks.join_row(slot, fences.seen);
+            clocks.free_row(fences.seen);
+            fences.seen = 0;
+        }
+        if order.releases() {
+            fences.released = clocks.stamp(slot, time);
         }
     }
 
@@ -321,6 +374,10 @@ impl Sync {
                 Released::Chain(row) => mark(*row),
             }
         }
+        for fences in &self.fences {
+            mark(fences.released.row);
+            mark(fences.seen);
+        }
         if let Some(methods) = &self.methods {
             methods.roots(mark);
         }
@@ -329,7 +386,8 @@ impl Sync {
     /// About how many rows [`Sync::roots`] looks at.
     pub fn root_count(&self) -> usize {
         let grounds = self.grounds.as_ref().map_or(0, |grounds| grounds.stamps.len());
-        self.locks.len() + self.notifies.len() + self.heap.blocks.len() + self.released.len() + grounds
+        let rows = self.locks.len() + self.notifies.len() + self.heap.blocks.len() + self.released.len();
+        rows + self.fences.len() + grounds
     }
 }
 
@@ -337,6 +395,17 @@ impl Grounds {
     fn new(probes: Probes) -> Grounds {
         let stamps = probes.grounds().into_iter().map(|ground| (ground, Stamp::NEVER)).collect();
         Grounds { probes, stamps }
+    }
+}
+
+impl Released {
+    /// Adds what was released to a row.
+    fn gather(self, clocks: &mut Clocks, row: u32) {
+        match self {
+            Released::Nothing => {}
+            Released::By(stamp) => clocks.gather_stamp(row, stamp),
+            Released::Chain(old) => clocks.gather_row(row, old),
+        }
     }
 }
 

@@ -41,7 +41,7 @@ use packing::Packing;
 pub const MAGIC: [u8; 8] = *b"SNAG\r\n\x1a\n";
 
 /// The version this code writes. It reads version 1, too, which has neither recorded events nor zstd, and version 2, but for recorded
-/// events, which were written in another way.
+/// events, which were written in another way, and version 3, which has neither fences nor failed attempts.
 pub const VERSION: u32 = 4;
 
 /// The oldest version that is read.

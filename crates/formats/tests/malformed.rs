@@ -100,6 +100,8 @@ fn text() {
         ("value of a lock", b"%snag 1\nT|acq(l)=1|\n", Line(2), "unexpected '=1'"),
         ("symbol of a write", b"%snag 1\nT|w(x)->v|\n", Line(2), "unexpected '->v'"),
         ("no memory order", b"%snag 1\nT|atomic-r(x)|\n", Line(2), "expected ','"),
+        ("fence without order", b"%snag 1\nT|fence()|\n", Line(2), "expected a name before ')'"),
+        ("unknown order of a fence", b"%snag 1\nT|fence(strong)|\n", Line(2), "'strong' is no memory order"),
         ("unknown memory order", b"%snag 1\nT|atomic-r(x,strong)|\n", Line(2), "'strong' is no memory order"),
         ("rmw with one value", b"%snag 1\nT|rmw(x,relaxed)=1|\n", Line(2), "expected ':'"),
         ("rmw without values", b"%snag 1\nT|rmw(x,relaxed)=?:?|\n", Line(2), "has no '='"),
@@ -294,7 +296,7 @@ fn ids_that_stand_for_nothing() {
             let here = match wrong {
                 "target" => {
                     event.target = 77;
-                    !matches!(op, Op::Begin | Op::End)
+                    !matches!(op, Op::Begin | Op::End | Op::Fence)
                 }
                 "aux" => {
                     event.aux = 77;
@@ -323,7 +325,7 @@ fn ids_that_stand_for_nothing() {
 /// A `.snag` file made of blocks given by kind, number of events and payload.
 fn file(blocks: &[(u8, u32, &[u8])]) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
-    bytes.extend(3u32.to_le_bytes());
+    bytes.extend(4u32.to_le_bytes());
     bytes.extend([0; 4]);
     for (kind, events, payload) in blocks {
         bytes.extend([*kind, 0, 0, 0]);

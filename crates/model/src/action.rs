@@ -126,6 +126,10 @@ pub enum Action {
         symbol: SymbolId,
         is: ExprId,
     },
+    /// A fence.
+    Fence {
+        order: MemoryOrder,
+    },
     /// Finds out what state something is in, and changes nothing.
     Probe(Probe),
     /// A line without meaning for prediction.
@@ -330,6 +334,7 @@ impl Event {
             Op::MethodBegin => Action::MethodBegin { method: MethodId(target), reach: ReachId(aux) },
             Op::MethodEnd => Action::MethodEnd { method: MethodId(target) },
             Op::Reach => Action::Reach { object: variable, leads_to: ReachId(aux) },
+            Op::Fence => Action::Fence { order },
             Op::Branch => {
                 Action::Branch { condition: optional(aux, ExprId), taken: value, text: optional(target, TextId) }
             }
@@ -391,6 +396,7 @@ impl Event {
             Action::MethodBegin { method, reach } => with(Op::MethodBegin, method.0, reach.0),
             Action::MethodEnd { method } => plain(Op::MethodEnd, method.0),
             Action::Reach { object, leads_to } => with(Op::Reach, object.0, leads_to.0),
+            Action::Fence { order } => with(Op::Fence, 0, order as u32),
             Action::Branch { condition, taken, text } => {
                 let (text, condition) = (number(text.map(|id| id.0)), number(condition.map(|id| id.0)));
                 valued(Op::Branch, text, condition, taken)
@@ -430,7 +436,7 @@ mod tests {
                     Op::TryFail | Op::ReadTryFail | Op::JoinFail => 0,
                     _ => aux,
                 };
-                let target = if matches!(op, Op::Begin | Op::End) { 0 } else { target };
+                let target = if matches!(op, Op::Begin | Op::End | Op::Fence) { 0 } else { target };
                 let value = op.takes_value().then_some(7);
                 let written = (op == Op::Rmw).then_some(8);
                 events.push(Event { aux, value, written, ..Event::new(ThreadId(5), op, target) });

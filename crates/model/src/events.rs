@@ -16,6 +16,7 @@
 //! | method-begin | method | what it could reach, or the arguments it was given |
 //! | reach | variable (the object) | what it leads to |
 //! | method-end | method | – |
+//! | fence | – | memory order |
 //! | branch | 0, or 1 + the text an STD trace gives in brackets | 0, or 1 + its condition |
 //! | let | symbol | expression |
 //! | else-…, the other side of a branch | as without else | as without else |
@@ -68,7 +69,7 @@ impl Event {
         if self.op.reads() { self.value } else { None }
     }
 
-    /// Memory order of an atomic access.
+    /// Memory order of an atomic access or a fence.
     pub fn memory_order(&self) -> MemoryOrder {
         MemoryOrder::from_code(self.aux).unwrap_or_default()
     }

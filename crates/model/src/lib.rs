@@ -36,7 +36,7 @@ pub use names::Names;
 pub use op::{MemoryOrder, Op, Ops};
 pub use pointers::Pointers;
 pub use room::Room;
-pub use schedule::{Iter, Level, Schedule};
+pub use schedule::{Iter, Level, RaceKind, Schedule};
 pub use sparse::SparseVector;
 pub use tables::{Declarations, Namer, Space, Tables, Variable};
 pub use trace::Trace;

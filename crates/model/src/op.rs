@@ -49,18 +49,20 @@ pub enum Op {
     /// What an object leads to, as the recorder saw it: nothing that the program did. Arguments of missing methods are
     /// told by it ([`crate::trees`]).
     Reach = 35,
+    /// A fence of a memory order: it synchronises together with atomic accesses before and after it in its thread.
+    Fence = 36,
     /// An attempt to take a lock that failed, because another thread held it.
-    TryFail = 36,
-    ReadTryFail = 37,
+    TryFail = 37,
+    ReadTryFail = 38,
     /// What a semaphore counted when a thread looked: also an attempt to wait on it that failed, at zero.
-    SemValue = 38,
+    SemValue = 39,
     /// An attempt to join a thread that failed, because it had not ended.
-    JoinFail = 39,
+    JoinFail = 40,
 }
 
 impl Op {
     /// Every operation, in the order of its code.
-    pub const ALL: [Op; 40] = [
+    pub const ALL: [Op; 41] = [
         Op::Read,
         Op::Write,
         Op::AtomicRead,
@@ -97,6 +99,7 @@ impl Op {
         Op::OtherAcquire,
         Op::OtherRelease,
         Op::Reach,
+        Op::Fence,
         Op::TryFail,
         Op::ReadTryFail,
         Op::SemValue,
@@ -147,6 +150,7 @@ impl Op {
             Op::OtherAcquire => "else-acquire",
             Op::OtherRelease => "else-release",
             Op::Reach => "reach",
+            Op::Fence => "fence",
             Op::TryFail => "tryfail",
             Op::ReadTryFail => "rtryfail",
             Op::SemValue => "sem-value",
@@ -186,6 +190,7 @@ impl Op {
             || matches!(self, Op::Fork | Op::Join | Op::WaitBegin | Op::WaitEnd | Op::Wake)
             || matches!(self, Op::MethodBegin | Op::Reach | Op::Branch | Op::Let | Op::SemValue)
             || matches!(self, Op::OtherRead | Op::OtherWrite | Op::OtherLet | Op::OtherBranch)
+            || matches!(self, Op::Fence)
     }
 
     /// Is about a variable: an access, on whichever side of a branch, a heap block, or what an object leads to.
@@ -277,7 +282,7 @@ impl Ops {
     }
 }
 
-/// Memory order of an atomic access.
+/// Memory order of an atomic access or a fence.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(u8)]
 #[allow(missing_docs)]

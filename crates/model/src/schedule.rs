@@ -47,6 +47,25 @@ impl FromStr for Level {
     }
 }
 
+/// What a schedule shows of a pair of accesses.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum RaceKind {
+    /// Both are next after it, so either may be first.
+    Predictable,
+    /// Both are in it, and by the memory orders of its atomics neither happens before the other.
+    Order,
+}
+
+impl RaceKind {
+    /// The word for it in machine output.
+    pub fn word(self) -> &'static str {
+        match self {
+            RaceKind::Predictable => "predictable",
+            RaceKind::Order => "order",
+        }
+    }
+}
+
 /// A sequence of events of a trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Schedule {
@@ -66,6 +85,11 @@ pub enum Schedule {
 }
 
 impl Schedule {
+    /// The trace as it was observed, up to and with an event.
+    pub fn up_to(event: EventId) -> Schedule {
+        Schedule::Continued { as_observed: EventId(event.0 + 1), then: Vec::new() }
+    }
+
     /// The events in order.
     pub fn iter<'a>(&'a self, trace: &'a Trace) -> Iter<'a> {
         self.iter_from(trace, 0)

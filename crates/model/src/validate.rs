@@ -265,6 +265,16 @@ fn all(count: usize) -> u64 {
     if count == 64 { u64::MAX } else { (1 << count) - 1 }
 }
 
+/// A fence has an order, and a relaxed one would be none.
+fn fence(event: &Event) -> Check {
+    match MemoryOrder::from_code(event.aux) {
+        None | Some(MemoryOrder::Relaxed) => {
+            Err((Rule::BadMemoryOrder, "a fence is acquire, release, acq_rel or seq_cst".to_owned()))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
 impl Validator {
     /// At the start of a trace.
     pub fn new() -> Validator {
@@ -466,6 +476,7 @@ impl Validator {
             Op::BarrierLeave => self.barrier_leave(thread, BarrierId(event.target), tables),
             Op::Alloc => self.heap.alloc(VarId(event.target), tables),
             Op::Free => self.heap.free(VarId(event.target), tables),
+            Op::Fence => fence(event),
             Op::Reach => {
                 self.described.insert(VarId(event.target));
                 Ok(())
@@ -527,7 +538,7 @@ impl Validator {
             Op::Let | Op::OtherLet => known(Space::Symbol, event.target),
             Op::Mark => known(Space::Text, event.target),
             Op::Branch | Op::OtherBranch => event.target == 0 || known(Space::Text, event.target - 1),
-            Op::Begin | Op::End => true,
+            Op::Begin | Op::End | Op::Fence => true,
         };
         let optional = |space: Space| event.aux == 0 || known(space, event.aux - 1);
         let aux = match event.op {

@@ -4,13 +4,15 @@ use crate::memory::peak_memory;
 use crate::options::Choice;
 use crate::plan::place_in_report;
 use snag_engines::{EngineRef, Reduction, Searches, Subject};
-use snag_model::{EventId, Level, LockId, Schedule};
+use snag_model::{EventId, Level, LockId, RaceKind, Schedule};
 
 /// A race with its proof.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Race {
     /// Who found it.
     pub engine: EngineRef,
+    /// What the witness shows.
+    pub kind: RaceKind,
     /// At which level the witness was checked.
     pub level: Level,
     /// The earlier of the two events in the trace.
@@ -21,7 +23,7 @@ pub struct Race {
     pub locks_first: Vec<LockId>,
     /// Locks that the thread of `second` holds there.
     pub locks_second: Vec<LockId>,
-    /// What happens before the pair. The checker has accepted it.
+    /// What happens before the pair, or, if the kind is [`RaceKind::Order`], up to its later event. The checker has accepted it.
     pub witness: Schedule,
     /// At level `symbolic`: the branches of the witness that go the other way.
     pub diverging: Vec<EventId>,

@@ -12,7 +12,7 @@ use crate::time::Time;
 use snag_checker::Checker;
 use snag_engines::watch::Watch;
 use snag_engines::{DeadlockClaim, EngineRef, Host, LocationPair, RaceClaim, Subject};
-use snag_model::{Cells, EventId, Level, LocId, LockId, Schedule, Trace};
+use snag_model::{Cells, EventId, Level, LocId, LockId, RaceKind, Schedule, Trace};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -110,13 +110,14 @@ impl<'a, 't> Filing<'a, 't> {
     }
 
     /// Files a race that the checker has accepted.
-    pub fn file(&self, pair: &LocationPair, level: Level, witness: Schedule) {
-        self.file_race(pair, level, witness, Vec::new(), Vec::new());
+    pub fn file(&self, pair: &LocationPair, kind: RaceKind, level: Level, witness: Schedule) {
+        self.file_race(pair, kind, level, witness, Vec::new(), Vec::new());
     }
 
     fn file_race(
         &self,
         pair: &LocationPair,
+        kind: RaceKind,
         level: Level,
         witness: Schedule,
         diverging: Vec<EventId>,
@@ -125,7 +126,8 @@ impl<'a, 't> Filing<'a, 't> {
         let LocationPair { first, second, count } = *pair;
         let (locks_first, locks_second) = (Vec::new(), Vec::new());
         let engine = self.engine;
-        let race = Race { engine, level, first, second, locks_first, locks_second, witness, diverging, reads, count };
+        let race =
+            Race { engine, kind, level, first, second, locks_first, locks_second, witness, diverging, reads, count };
         self.lock().analysis.races.push(race);
     }
 
@@ -238,7 +240,8 @@ impl Host for Filing<'_, '_> {
                 Vec::new()
             }
         };
-        self.file_race(&LocationPair { first, second, count: 1 }, level, schedule, diverging, reads);
+        let pair = LocationPair { first, second, count: 1 };
+        self.file_race(&pair, RaceKind::Predictable, level, schedule, diverging, reads);
         Ok(())
     }
 

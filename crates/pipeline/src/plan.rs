@@ -1,7 +1,8 @@
 //! Which engines run, in which order, and what each need not prove again.
 
 use crate::options::{Choice, Options};
-use snag_engines::{EngineRef, MC, RECIPE, SHB, highest_level, is_symbolic};
+use snag_engines::happens_before::has_weak_atomics;
+use snag_engines::{EngineRef, MC, ORDER, RECIPE, SHB, highest_level, is_symbolic};
 use snag_model::{Level, Trace};
 
 /// One engine's turn.
@@ -15,12 +16,14 @@ pub(crate) struct Step {
 }
 
 /// What `auto` consists of, each with those that come before it.
-const AUTO: [(EngineRef, &[EngineRef]); 3] = [(SHB, &[]), (MC, &[SHB]), (RECIPE, &[SHB, MC])];
+const AUTO: [(EngineRef, &[EngineRef]); 4] =
+    [(SHB, &[]), (MC, &[SHB]), (RECIPE, &[SHB, MC]), (ORDER, &[SHB, MC, RECIPE])];
 
 /// The steps for a trace, quick ones first: what they find is safe before anything dear is prepared.
 pub(crate) fn steps(options: &Options, trace: &Trace) -> Vec<Step> {
     let mut steps = in_order(options, trace);
-    steps.sort_by_key(|step| !step.engine.is_quick());
+    // Only what nothing else has proved is a race by memory order.
+    steps.sort_by_key(|step| !step.engine.is_quick() || !step.beyond.is_empty());
     steps
 }
 
@@ -37,6 +40,7 @@ pub(crate) fn in_order(options: &Options, trace: &Trace) -> Vec<Step> {
                 .iter()
                 .filter(|(engine, _)| !(by_name(*engine) || *engine == MC && by_name(RECIPE)))
                 .filter(|(engine, _)| *engine != RECIPE || goes_beyond_maximal(options, trace))
+                .filter(|(engine, _)| *engine != ORDER || has_weak_atomics(trace))
                 .map(|&(engine, beyond)| Step { engine, beyond, exhaustive: false })
                 .collect(),
         };

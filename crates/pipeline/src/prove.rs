@@ -13,13 +13,15 @@ pub(crate) use search::standoffs;
 use snag_checker::Series;
 use snag_engines::watch::{Watch, on_all_cores, watched};
 use snag_engines::{Context, Found, Host, LocationPair, Prover, Subject, TOO_MANY};
-use snag_model::{EventId, Schedule};
+use snag_model::{EventId, RaceKind, Schedule};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// A pair on its way to become a finding.
 struct Claim {
     pair: LocationPair,
+    /// What the schedule is to show.
+    kind: RaceKind,
     /// A schedule to try.
     proposal: Option<Schedule>,
     state: State,
@@ -37,6 +39,12 @@ enum State {
 impl Claim {
     fn is_open(&self) -> bool {
         !matches!(self.state, State::Proved)
+    }
+
+    /// The recorded run is to show it, as a race by memory order.
+    fn as_observed(&mut self) {
+        self.kind = RaceKind::Order;
+        self.proposal = Some(Schedule::up_to(self.pair.second));
     }
 
     /// Behind all events that matter: a schedule may go beyond the later event of its pair.
@@ -64,7 +72,8 @@ pub(crate) fn prove(filing: &Filing, context: &Context, found: &mut Found) {
     // The earliest ones, which have the shortest schedules.
     pairs.sort_by_key(|pair| (pair.second, pair.first));
     pairs.truncate(most);
-    let open = |pair| Claim { pair, proposal: None, state: State::Open(found.otherwise.to_owned()) };
+    let kind = RaceKind::Predictable;
+    let open = |pair| Claim { pair, kind, proposal: None, state: State::Open(found.otherwise.to_owned()) };
     let mut claims: Vec<Claim> = pairs.into_iter().map(open).collect();
     for prover in &mut found.provers {
         let mut open: Vec<&mut Claim> = claims.iter_mut().filter(|claim| claim.is_open()).collect();
@@ -82,6 +91,7 @@ pub(crate) fn prove(filing: &Filing, context: &Context, found: &mut Found) {
                 }
             }
             Prover::Shb => shb::propose(context, &mut open),
+            Prover::Observed => open.iter_mut().for_each(|claim| claim.as_observed()),
             Prover::Search => search::propose(filing, context, &mut open),
         }
         judge(filing, &mut open);
@@ -130,11 +140,11 @@ fn judge(filing: &Filing, claims: &mut [&mut Claim]) {
 }
 
 fn verdict(filing: &Filing, series: &mut Series, claim: &Claim) -> State {
-    let Claim { pair, proposal, .. } = claim;
+    let Claim { pair, kind, proposal, .. } = claim;
     let Some(schedule) = proposal else { return State::Open(NOT_CHECKED.to_owned()) };
-    match series.check_race(schedule, pair.first, pair.second) {
+    match series.check(*kind, schedule, pair.first, pair.second) {
         Ok(()) => {
-            filing.file(pair, filing.level(), schedule.clone());
+            filing.file(pair, *kind, filing.level(), schedule.clone());
             State::Proved
         }
         Err(violation) => State::Open(refused(violation)),

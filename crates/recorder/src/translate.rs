@@ -115,7 +115,6 @@ pub struct Translator {
     new_code: NewCode,
     /// What replayed threads were stopped in front of, by thread; none for those that have gone on since.
     pub stopped: HashMap<u32, Stopped>,
-    fence: Option<VarId>,
     /// What memory the program has.
     pub extent: Extent,
     /// If threads run freely.
@@ -128,8 +127,6 @@ struct ThreadState {
     known: bool,
     /// The wait it is in, if the trace has it.
     waiting: Option<Wait>,
-    /// It has done a releasing fence, so what it writes atomically releases.
-    fenced: bool,
     /// It has done its first event.
     begun: bool,
     /// It has done its last event.
@@ -186,17 +183,10 @@ fn slot(key: u64) -> usize {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - CACHE.trailing_zeros())) as usize
 }
 
-/// How many words of a chunk that is being filled stay as they are: as long as it has not been handed over, a fence may make atomic
-/// reads before it acquire.
-fn settled(words: &[u64]) -> usize {
+/// How many words of a chunk that is being filled are records.
+fn filled(words: &[u64]) -> usize {
     let mut at = 0;
     while at < words.len() && words[at] != 0 {
-        let (code, order) = (words[at] as u8, words[at] >> 11 & 7);
-        const RELAXED: u64 = 0;
-        const RELEASE: u64 = 3;
-        if matches!(code, op::ATOMIC_READ | op::RMW) && matches!(order, RELAXED | RELEASE) {
-            break;
-        }
         at = at.saturating_add(wire::words(&words[at..]));
     }
     at.min(words.len())
@@ -234,7 +224,6 @@ impl Translator {
             maps: Vec::new(),
             new_code: NewCode::default(),
             stopped: HashMap::new(),
-            fence: None,
             extent: Extent::default(),
             freely: None,
         }
@@ -258,11 +247,10 @@ impl Translator {
 
     /// Translates what there is of a chunk that is being filled, but for the last record; how many words that were. More may follow.
     pub fn part(&mut self, words: &[u64], take: &mut dyn FnMut(&mut Translator)) -> usize {
-        let settled = settled(words);
         match self.freely {
-            Some(_) => self.free_chunk(&words[..settled], false, take),
+            Some(_) => self.free_chunk(&words[..filled(words)], false, take),
             // What comes next says that the last record is whole.
-            None => self.records(&words[..words.len().min(settled + 1)], true, take),
+            None => self.records(words, true, take),
         }
     }
 

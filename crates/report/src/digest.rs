@@ -28,6 +28,8 @@ pub enum Row {
 pub struct Goal {
     /// The events that come next after the witness.
     pub events: Vec<EventId>,
+    /// An event on the way that must be shown, too: the earlier one of a race by memory order.
+    pub before: Option<EventId>,
     /// Which locks are held there, and by whom.
     pub held: Vec<(ThreadId, LockId)>,
     /// What events do on the way there.
@@ -198,6 +200,10 @@ impl<'a> Walk<'a> {
                 walk.want(Want::LastWrite(variable));
             }
         }
+        if let Some(before) = goal.before {
+            walk.threads.push((trace.thread_of(before), TAIL, SYNCHRONISATIONS));
+            walk.want(Want::Exactly(before));
+        }
         for &(thread, lock) in &goal.held {
             walk.want(Want::Held(thread, lock));
         }
@@ -345,8 +351,12 @@ mod tests {
     use crate::text::tests::std_trace;
 
     fn shown(trace: &Trace, witness: &Schedule, goal: &[u32]) -> Vec<Row> {
-        let goal =
-            Goal { events: goal.iter().map(|&e| EventId(e)).collect(), held: Vec::new(), values: Values::default() };
+        let goal = Goal {
+            events: goal.iter().map(|&e| EventId(e)).collect(),
+            before: None,
+            held: Vec::new(),
+            values: Values::default(),
+        };
         digest(trace, witness, &goal)
     }
 
@@ -380,7 +390,7 @@ mod tests {
         assert_eq!(rows[0], Row::Gap(16));
         assert_eq!(rows.len(), 8);
         let witness = Schedule::List((2..23).map(EventId).collect());
-        let of_other = Goal { events: vec![EventId(24)], held: Vec::new(), values: Values::default() };
+        let of_other = Goal { events: vec![EventId(24)], before: None, held: Vec::new(), values: Values::default() };
         assert_eq!(digest(&trace, &witness, &of_other), [Row::Gap(21)]);
         let witness = Schedule::List((0..20).map(EventId).collect());
         assert_eq!(digest(&trace, &witness, &of_other).len(), 20);

@@ -7,7 +7,7 @@ use crate::background::Background;
 use crate::digest::{Goal, Row, digest};
 use crate::findings::{Findings, Report, Unread};
 use crate::number::{counted, grouped};
-use crate::{describe, story, text, words};
+use crate::{describe, text, words};
 use snag_model::Schedule;
 use snag_model::{EventId, LockId, ThreadId, Trace};
 use snag_pipeline::{Analysis, Candidate, Deadlock, Race};
@@ -120,16 +120,19 @@ impl<W: Write> TracePage<'_, W> {
             self.paragraph(&line)?;
         }
         self.paragraph(&text::pair_count(race.count))?;
-        self.witness(&race.witness, &text::race_goal(self.trace, race), "race")
+        self.witness(&text::leads_up(race), &text::race_goal(self.trace, race), "race")
     }
 
     /// What is known about a race of a recorded program beside its events, and how it happens.
     fn surroundings(&mut self, race: &Race) -> io::Result<()> {
-        let (Some(background), trace) = (self.background, self.trace) else { return Ok(()) };
-        for paragraph in describe::surroundings(trace, background, race) {
+        let (background, trace) = (self.background, self.trace);
+        for paragraph in background.iter().flat_map(|background| describe::surroundings(trace, *background, race)) {
             writeln!(self.out, "<div class=\"scroll\"><pre>{}</pre></div>", Escaped(&paragraph.join("\n")))?;
         }
-        self.paragraph(&format!("How this race happens: {}", story::of_race(trace, race)))
+        match text::story(trace, self.background, race) {
+            Some(story) => self.paragraph(&format!("How this race happens: {story}")),
+            None => Ok(()),
+        }
     }
 
     fn deadlock(&mut self, number: u64, deadlock: &Deadlock) -> io::Result<()> {

@@ -8,8 +8,7 @@ use crate::emit::Emitter;
 use crate::findings::{Findings, Report, Unread};
 use crate::suppress::Suppressed;
 use crate::{digest, words};
-use snag_model::Schedule;
-use snag_model::{EventId, LockId, Trace};
+use snag_model::{EventId, LockId, RaceKind, Schedule, Trace};
 use snag_pipeline::{Analysis, Candidate, Deadlock, EngineReport, Race};
 use std::io::{self, Write};
 
@@ -125,6 +124,9 @@ fn race<W: Write>(json: &mut Emitter<W>, shown: Shown, number: u64, race: &Race,
     json.object()?;
     json.string_at("id", &format!("R{number}"))?;
     json.string_at("engine", race.engine.name())?;
+    if race.kind == RaceKind::Order {
+        json.string_at("kind", race.kind.word())?;
+    }
     json.string_at("level", race.level.word())?;
     access(json, "first", shown, race.first)?;
     access(json, "second", shown, race.second)?;
@@ -135,7 +137,17 @@ fn race<W: Write>(json: &mut Emitter<W>, shown: Shown, number: u64, race: &Race,
         race.diverging.iter().try_for_each(|branch| json.integer(branch.0.into()))?;
         json.end()?;
     }
-    proof(json, trace, &race.witness, &race.reads)?;
+    let rest;
+    let witness = match (&race.witness, race.kind) {
+        // It shows in the recorded run, which need not be listed.
+        (Schedule::Continued { as_observed, then }, RaceKind::Order) => {
+            json.integer_at("as_observed", as_observed.0.into())?;
+            rest = Schedule::List(then.clone());
+            &rest
+        }
+        (witness, _) => witness,
+    };
+    proof(json, trace, witness, &race.reads)?;
     json.integer_at("count", race.count)?;
     missing_ignored(json, ignoring)?;
     json.end()

@@ -21,6 +21,7 @@ pub mod stats;
 pub mod suppress;
 pub mod text;
 
+mod cause;
 mod columns;
 mod emit;
 mod number;

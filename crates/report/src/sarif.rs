@@ -10,8 +10,7 @@ use crate::emit::Emitter;
 use crate::findings::{Findings, Report, Unread};
 use crate::place::Place;
 use crate::{text, words};
-use snag_model::Schedule;
-use snag_model::{EventId, Op, ThreadId, Trace};
+use snag_model::{EventId, Op, RaceKind, Schedule, ThreadId, Trace};
 use snag_pipeline::{Analysis, Candidate, Deadlock, Race};
 use std::io::{self, Write};
 
@@ -23,22 +22,24 @@ enum Rule {
     Race,
     Deadlock,
     Candidate,
+    Order,
 }
 
 impl Rule {
-    const ALL: [Rule; 3] = [Rule::Race, Rule::Deadlock, Rule::Candidate];
+    const ALL: [Rule; 4] = [Rule::Race, Rule::Deadlock, Rule::Candidate, Rule::Order];
 
     fn id(self) -> &'static str {
         match self {
             Rule::Race => "race",
             Rule::Deadlock => "deadlock",
             Rule::Candidate => "candidate",
+            Rule::Order => "order",
         }
     }
 
     fn level(self) -> &'static str {
         match self {
-            Rule::Race | Rule::Deadlock => "error",
+            Rule::Race | Rule::Deadlock | Rule::Order => "error",
             Rule::Candidate => "note",
         }
     }
@@ -48,6 +49,7 @@ impl Rule {
             Rule::Race => "Two threads can access the same memory at the same time, and one of them writes.",
             Rule::Deadlock => "Threads can wait for each other's locks for ever.",
             Rule::Candidate => "An engine believes in a data race that was not proved.",
+            Rule::Order => "Memory orders leave two accesses to the same memory unordered, and one of them writes.",
         }
     }
 }
@@ -158,9 +160,13 @@ impl<W: Write> Results<'_, W> {
     fn race(&mut self, number: u64, race: &Race) -> io::Result<()> {
         let headline = text::race_headline(self.trace, self.analysis, race);
         let pair = [race.first, race.second];
-        let rule = if self.analysis.ignores_missing(race.engine) { Rule::Candidate } else { Rule::Race };
+        let rule = match race.kind {
+            _ if self.analysis.ignores_missing(race.engine) => Rule::Candidate,
+            RaceKind::Predictable => Rule::Race,
+            RaceKind::Order => Rule::Order,
+        };
         self.begin(rule, &headline, &pair)?;
-        self.code_flow(&race.witness, &text::race_goal(self.trace, race))?;
+        self.code_flow(&text::leads_up(race), &text::race_goal(self.trace, race))?;
         self.end(&format!("R{number}"), race.engine.name(), race.level.word(), Some(race.count), None)
     }
 

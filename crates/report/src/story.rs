@@ -17,8 +17,8 @@ use snag_model::{Action, BarrierId, EventId, LockId, Mode, Op, Probe, SemId, Thr
 use snag_pipeline::Race;
 use std::collections::HashMap;
 
-/// The paragraph about a race.
-pub(crate) fn of_race(trace: &Trace, race: &Race) -> String {
+/// What the recorded run did.
+pub(crate) fn beginning(trace: &Trace, race: &Race) -> String {
     let (first, second) = (race.first, race.second);
     let [one, other] = [first, second].map(|event| words::thread(trace, event));
     let [here, there] = [first, second].map(|event| words::place(trace, event));
@@ -27,12 +27,19 @@ pub(crate) fn of_race(trace: &Trace, race: &Race) -> String {
         0 | 1 => "right after it".to_owned(),
         more => format!("{} events later", grouped(more.into())),
     };
-    let mut text = format!(
+    format!(
         "In the recorded run {one} {} {} at {here}, and {other} {} it at {there} {later}. ",
         past(trace, first),
         words::clean(&target),
         past(trace, second),
-    );
+    )
+}
+
+/// The paragraph about a race.
+pub(crate) fn of_race(trace: &Trace, race: &Race) -> String {
+    let (first, second) = (race.first, race.second);
+    let [one, other] = [first, second].map(|event| words::thread(trace, event));
+    let mut text = beginning(trace, race);
     text += &match broken_link(trace, race) {
         None => format!(
             "No lock, signal, atomic or join in between made {other} wait for {one}, so {other} may get there while {one} \
@@ -76,9 +83,9 @@ fn past(trace: &Trace, event: EventId) -> &'static str {
 
 /// Something that one thread gave up and another took over.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Link {
-    gives: EventId,
-    takes: EventId,
+pub(crate) struct Link {
+    pub gives: EventId,
+    pub takes: EventId,
 }
 
 /// What kept the second access behind the first in the recorded run.
@@ -163,10 +170,22 @@ fn ends(trace: &Trace, witness: &Schedule) -> Vec<EventId> {
 
 /// The links by which the thread of `second` is behind `first` when it comes to `second`, from the first one on.
 fn chain(trace: &Trace, first: EventId, second: EventId) -> Option<Vec<Link>> {
-    let mut behind = Behind { trace, given: HashMap::new(), atomics: Vec::new(), threads: HashMap::new() };
+    links(trace, first, second, false)
+}
+
+/// The same as if every atomic were sequentially consistent; the second access may itself be where the last link ends.
+pub(crate) fn strong_chain(trace: &Trace, first: EventId, second: EventId) -> Option<Vec<Link>> {
+    links(trace, first, second, true)
+}
+
+fn links(trace: &Trace, first: EventId, second: EventId, strong: bool) -> Option<Vec<Link>> {
+    let mut behind = Behind { trace, strong, given: HashMap::new(), atomics: Vec::new(), threads: HashMap::new() };
     let (from, to) = (trace.thread_of(first), trace.thread_of(second));
     behind.threads.insert(from, (None, first));
-    for index in first.index() + 1..second.index() {
+    if strong {
+        behind.give(first);
+    }
+    for index in first.index() + 1..second.index() + strong as usize {
         behind.event(EventId::new(index));
         if behind.threads.contains_key(&to) {
             break;
@@ -200,6 +219,8 @@ enum Thing {
 /// What is behind the first access so far.
 struct Behind<'a> {
     trace: &'a Trace,
+    /// Every atomic counts as sequentially consistent.
+    strong: bool,
     /// The last event behind it that gave up each thing.
     given: HashMap<Thing, EventId>,
     /// The last releasing write behind it of each atomic that still holds it.
@@ -234,7 +255,9 @@ impl Behind<'_> {
             Action::SemWait { semaphore } => given(Thing::Semaphore(semaphore)),
             Action::BarrierLeave { barrier } | Action::BarrierEnter { barrier } => given(Thing::Barrier(barrier)),
             Action::Join { thread: child, .. } => self.threads.get(&child).map(|state| state.1),
-            Action::AtomicRead { variable, order, .. } | Action::Rmw { variable, order, .. } if order.acquires() => {
+            Action::AtomicRead { variable, order, .. } | Action::Rmw { variable, order, .. }
+                if self.strong || order.acquires() =>
+            {
                 let tables = &self.trace.tables;
                 self.atomics.iter().find(|(var, _)| overlap(tables, *var, variable)).map(|(_, event)| *event)
             }
@@ -256,7 +279,9 @@ impl Behind<'_> {
             Action::BarrierEnter { barrier } => Thing::Barrier(barrier),
             Action::Fork { thread, .. } => Thing::Start(thread),
             Action::Notify { .. } | Action::NotifyAll { .. } => Thing::Notify(id),
-            Action::AtomicWrite { variable, order, .. } | Action::Rmw { variable, order, .. } if order.releases() => {
+            Action::AtomicWrite { variable, order, .. } | Action::Rmw { variable, order, .. }
+                if self.strong || order.releases() =>
+            {
                 self.atomics.retain(|(var, _)| *var != variable);
                 return self.atomics.push((variable, id));
             }

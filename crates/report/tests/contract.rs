@@ -5,7 +5,7 @@ use snag_engines::{LOCKSET, SHB};
 use snag_formats::TraceReader;
 use snag_formats::std_format::StdReader;
 use snag_model::{EventId, LockId, Trace};
-use snag_model::{Level, Schedule};
+use snag_model::{Level, RaceKind, Schedule};
 use snag_pipeline::{Analysis, Candidate, Deadlock, EngineReport, Left, Race, Subject};
 use snag_report::html::Html;
 use snag_report::json::Json;
@@ -55,6 +55,7 @@ fn analysis() -> Analysis {
         }],
         races: vec![Race {
             engine: SHB,
+            kind: RaceKind::Predictable,
             level: Level::Value,
             first,
             second,

@@ -55,6 +55,9 @@ pub struct RaceClaim {
     /// Its name in the document.
     pub id: String,
     engine: String,
+    /// What the witness is said to show; a race that needs no memory order to happen if nothing is said.
+    #[serde(default)]
+    pub kind: Option<String>,
     /// The level at which it is said to be proved.
     pub level: String,
     /// One access.

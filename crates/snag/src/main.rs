@@ -33,6 +33,7 @@ mod signals;
 mod survey;
 mod temporary;
 mod time;
+mod unsaid;
 
 use anstream::{AutoStream, ColorChoice};
 use clap::Parser;
@@ -45,6 +46,9 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if let Some(code) = unsaid::compile() {
+        return code;
+    }
     panic::end_the_program();
     #[cfg(unix)]
     cut_off::expect();

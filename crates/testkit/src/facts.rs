@@ -117,6 +117,40 @@ impl Facts<'_> {
         facts
     }
 
+    /// The facts of a schedule: event *i* is the one that `schedule` has there. Who sees what is what the schedule makes of
+    /// it; what is about allocations, generations, waits and calls stays what it is in σ. Nothing is said of what reads
+    /// see beside that, of units, or of calls.
+    pub fn in_order(&self, schedule: &[usize]) -> Facts<'_> {
+        let at = |event: usize| schedule.iter().position(|&other| other == event);
+        let (events, actions) =
+            (schedule.iter().map(|&e| self.events[e]).collect::<Vec<_>>(), schedule.iter().map(|&e| self.actions[e]));
+        let mapped = |of: &[Option<usize>]| schedule.iter().map(|&e| of[e].and_then(at)).collect::<Vec<_>>();
+        let last_write = |unit: &Unit, before: usize| {
+            (0..before).rev().find(|&i| events[i].op.writes() && self.units[schedule[i]].contains(unit))
+        };
+        let see = |i: usize| self.seen[schedule[i]].keys().map(|&unit| (unit, last_write(&unit, i))).collect();
+        let seen = (0..schedule.len()).map(see).collect();
+        let kept = self.kept.iter().filter_map(|&(a, b)| Some((at(a)?, at(b)?))).collect();
+        Facts {
+            trace: self.trace,
+            actions: actions.collect(),
+            threads: Vec::new(),
+            units: Vec::new(),
+            hidden: Vec::new(),
+            in_call: schedule.iter().map(|&e| self.in_call[e]).collect(),
+            seen,
+            seen_with_hidden: Vec::new(),
+            alloc: mapped(&self.alloc),
+            free: mapped(&self.free),
+            generation: schedule.iter().map(|&e| self.generation[e]).collect(),
+            wait: mapped(&self.wait),
+            notify: mapped(&self.notify),
+            kept,
+            initial: BTreeMap::new(),
+            events,
+        }
+    }
+
     /// How many events there are.
     pub fn len(&self) -> usize {
         self.events.len()

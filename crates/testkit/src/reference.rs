@@ -5,7 +5,10 @@
 
 use crate::facts::Facts;
 use crate::relation::Relation;
-use snag_model::{Action, EventId, LockId, Mode, Op, Probe, Trace};
+use crate::search::is_feasible;
+use snag_model::Level;
+use snag_model::events::Event;
+use snag_model::{Action, EventId, LockId, MemoryOrder, Mode, Op, Probe, Trace};
 use std::collections::BTreeSet;
 
 /// Pairs of events, the earlier one first.
@@ -35,6 +38,39 @@ pub fn shb(trace: &Trace) -> Relation {
 pub fn hb_races(trace: &Trace) -> Pairs {
     let hb = hb(trace);
     conflicting_pairs(&Facts::of(trace)).filter(|&(a, b)| !hb.has(a, b)).collect()
+}
+
+/// Races by memory order of the recorded run: conflicting pairs that HB does not order, and that it would order if every
+/// atomic access were sequentially consistent.
+pub fn order_races(trace: &Trace) -> Pairs {
+    let mut strong = Trace { tables: trace.tables.clone(), ..Trace::default() };
+    for event in trace.events.iter() {
+        let aux = if event.op.is_atomic() { MemoryOrder::SeqCst as u32 } else { event.aux };
+        strong.events.push(Event { aux, ..event });
+    }
+    let strong = hb(&strong);
+    hb_races(trace).into_iter().filter(|&(a, b)| strong.has(a, b)).collect()
+}
+
+/// Whether a schedule proves a race by memory order: it is feasible at a level, both events conflict and are in it, the
+/// first one first, and happens-before over the schedule does not order them.
+pub fn is_order_race(trace: &Trace, schedule: &[EventId], first: EventId, second: EventId, level: Level) -> bool {
+    if !is_feasible(trace, schedule, level) {
+        return false;
+    }
+    let facts = Facts::of(trace);
+    let at = |event: EventId| schedule.iter().position(|&other| other == event);
+    let (Some(one), Some(other)) = (at(first), at(second)) else { return false };
+    let conflicts = facts.conflict(first.index(), second.index());
+    let threads = [first, second].map(|event| facts.events[event.index()].thread);
+    let on_other_side = [first, second].iter().any(|event| facts.events[event.index()].op.on_other_side());
+    if one >= other || !conflicts || threads[0] == threads[1] || on_other_side {
+        return false;
+    }
+    let schedule: Vec<usize> = schedule.iter().map(|event| event.index()).collect();
+    let mut hb = hb_edges(&facts.in_order(&schedule));
+    hb.close();
+    !hb.has(EventId::new(one), EventId::new(other))
 }
 
 /// Conflicting pairs (e1, e2) such that e1 is SHB-before none of the HB-predecessors of e2, nor one of them.
@@ -174,22 +210,54 @@ fn keeps_out(facts: &Facts, earlier: usize, later: usize, lock: LockId, mode: Mo
         && (earlier + 1..=later).all(|before| count(before) > 0)
 }
 
-/// The releasing atomic writes whose release sequences an acquiring atomic read sees.
-fn released_to(facts: &Facts, read: usize) -> BTreeSet<usize> {
-    let event = &facts.events[read];
-    let mut sources = BTreeSet::new();
-    if !event.op.is_atomic() || !event.op.reads() || !event.memory_order().acquires() {
-        return sources;
+/// Of which events an event learns by atomics and fences: the releasing writes and fences at the other end.
+fn released_to(facts: &Facts, event: usize) -> BTreeSet<usize> {
+    acquired_by(facts, event).into_iter().flat_map(|read| released_from(facts, read)).collect()
+}
+
+/// Whether an event is a fence of its thread, for what it does before and after. Nobody knows what missing code does.
+fn is_fence(facts: &Facts, event: usize, kind: fn(MemoryOrder) -> bool) -> bool {
+    match facts.actions[event] {
+        Action::Fence { order } => kind(order),
+        Action::MethodBegin { .. } | Action::MethodEnd { .. } => true,
+        _ => false,
     }
+}
+
+/// The atomic reads whose news an event takes over: an acquiring read its own, an acquiring fence those of all earlier
+/// reads of its thread.
+fn acquired_by(facts: &Facts, event: usize) -> Vec<usize> {
+    let reads = |event: &usize| facts.events[*event].op.is_atomic() && facts.events[*event].op.reads();
+    if reads(&event) && facts.events[event].memory_order().acquires() {
+        return vec![event];
+    }
+    if !is_fence(facts, event, MemoryOrder::acquires) {
+        return Vec::new();
+    }
+    (0..event).filter(|&e| facts.events[e].thread == facts.events[event].thread).filter(reads).collect()
+}
+
+/// What an atomic write hands over: itself if it releases, and the releasing fences before it in its thread.
+fn released_by(facts: &Facts, write: usize) -> Vec<usize> {
+    let event = &facts.events[write];
+    if !event.op.is_atomic() {
+        return Vec::new();
+    }
+    let of_thread = (0..write).filter(|&e| facts.events[e].thread == event.thread);
+    let fences = of_thread.filter(|&e| is_fence(facts, e, MemoryOrder::releases));
+    fences.chain(event.memory_order().releases().then_some(write)).collect()
+}
+
+/// What an atomic read sees that was released: by the write that it sees, and by those whose release sequences that write
+/// belongs to.
+fn released_from(facts: &Facts, read: usize) -> BTreeSet<usize> {
+    let mut sources = BTreeSet::new();
     for (unit, &seen) in &facts.seen[read] {
         let mut next = seen;
         while let Some(write) = next {
-            let event = &facts.events[write];
-            if event.op.is_atomic() && event.memory_order().releases() {
-                sources.insert(write);
-            }
+            sources.extend(released_by(facts, write));
             // An rmw carries on the release sequence of what it read.
-            next = if event.op == Op::Rmw { facts.seen[write][unit] } else { None };
+            next = if facts.events[write].op == Op::Rmw { facts.seen[write][unit] } else { None };
         }
     }
     sources

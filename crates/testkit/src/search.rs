@@ -58,6 +58,23 @@ pub fn deadlocks(trace: &Trace, level: Level) -> BTreeSet<BTreeSet<EventId>> {
     found
 }
 
+/// Whether a schedule is feasible at a level.
+pub fn is_feasible(trace: &Trace, schedule: &[EventId], level: Level) -> bool {
+    let search = Search::new(trace, level, None);
+    let mut state = search.start();
+    schedule.iter().all(|event| {
+        let event = event.index();
+        let due = event < search.facts.len() && search.next_events(&state).any(|next| next == event);
+        match search.execute_if(&state, event, due) {
+            Some(after) => {
+                state = after;
+                true
+            }
+            None => false,
+        }
+    })
+}
+
 /// A set of events, one bit each.
 pub(crate) type Set = u64;
 
@@ -207,10 +224,20 @@ impl<'t> Search<'t> {
         same_number && self.facts.points_to(in_trace) == self.facts.points_to(writer)
     }
 
+    /// Before the first event.
+    fn start(&self) -> State {
+        State { done: 0, astray: 0, missed: 0, memory: vec![0; self.variables.len()] }
+    }
+
+    /// The state after an event, if it is due and all rules allow it.
+    fn execute_if(&self, state: &State, event: usize, due: bool) -> Option<State> {
+        (due && self.can_happen(state, event)).then(|| self.execute(state, event)).flatten()
+    }
+
     /// Calls `visit` for every state that a feasible schedule leads to, with the events that rules 1 to 3 allow
     /// next and one such schedule.
     fn explore(&self, mut visit: impl FnMut(&State, &[usize], Route)) {
-        let start = State { done: 0, astray: 0, missed: 0, memory: vec![0; self.variables.len()] };
+        let start = self.start();
         let mut steps: Vec<(usize, usize)> = vec![(0, 0)];
         let mut known = HashSet::from([start.clone()]);
         let mut open = vec![(start, 0)];

@@ -49,6 +49,8 @@ pub struct Shape {
     pub ranges: u32,
     /// Percentage of accesses that carry a value, and of variables with a declared initial value.
     pub values: u32,
+    /// Percentage of atomic operations that are fences.
+    pub fences: u32,
     /// Percentage of values of eight bytes that are addresses in heap blocks. Only where there are some.
     pub pointers: u32,
     /// Percentage of reads with a value that memory does not hold.
@@ -79,6 +81,7 @@ impl Shape {
             reentrant: rng.chance(30),
             ranges: 0,
             values: 0,
+            fences: 15,
             pointers: 0,
             unexplained: 0,
             release: rng.pick(&[10, 30, 50]),
@@ -163,6 +166,32 @@ impl Shape {
             ranges: 100,
             values: rng.pick(&[90, 100]),
             pointers: rng.pick(&[60, 90]),
+            ..Shape::classic(rng)
+        }
+    }
+
+    /// Atomics of every order, chains of read-modify-writes and fences, beside plain accesses and now and then a lock.
+    pub fn weak(rng: &mut Rng) -> Shape {
+        let mut maybe = |weight: u32| if rng.chance(20) { weight } else { 0 };
+        let weights = Weights {
+            plain: 8,
+            atomics: 14,
+            locks: maybe(4),
+            read_locks: maybe(4),
+            fork_join: maybe(3),
+            conditions: maybe(4),
+            semaphores: maybe(3),
+            barriers: maybe(3),
+            heap: maybe(4),
+            methods: maybe(3),
+            ..Weights::default()
+        };
+        Shape {
+            variables: rng.between(2, 4),
+            weights,
+            ranges: rng.pick(&[0, 0, 0, 50, 100]),
+            values: rng.pick(&[0, 0, 100]),
+            fences: rng.pick(&[0, 20, 40]),
             ..Shape::classic(rng)
         }
     }

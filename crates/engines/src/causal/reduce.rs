@@ -3,7 +3,7 @@
 //! Left out are accesses to memory that one thread alone touches, operations on
 //! locks that one thread alone uses or tries to take, what neither synchronises nor accesses, and repeats: a
 //! plain access to a cell from the same location as the last one kept, by the same
-//! thread, that does no more than that one did, with no synchronisation of the thread in
+//! thread, that does no more than that one did, with no synchronisation of the thread and no atomic write to the cell in
 //! between. Who is ordered with the access that is kept is ordered with its repeats, so no
 //! pair of locations is lost; only fewer pairs of events stand behind it.
 
@@ -75,6 +75,11 @@ pub fn reduce(trace: &Trace, cells: &Cells, all: bool, repeats: bool) -> Reduced
             Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => {
                 let lock = events.targets()[number] as usize;
                 lock_owner[lock] == SEVERAL || probed[lock]
+            }
+            Op::AtomicWrite | Op::Rmw if !repeats => {
+                // The next plain write hides from atomic reads what this one released.
+                cells.touched_by(trace, EventId::new(number)).for_each(|cell| last[cell] = never);
+                true
             }
             _ => true,
         };

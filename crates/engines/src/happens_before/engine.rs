@@ -1,9 +1,9 @@
-//! HB, FHB, SHB and locksets as engines.
+//! HB, FHB, SHB, races by memory order and locksets as engines.
 
 use crate::engine::{About, Context, Cost, Engine, EngineRef, Found, Guarantee, Needs, Prover};
 use crate::happens_before::lockset::lockset;
 use crate::happens_before::{
-    Limits, LocationPair, Order, Racing, Variant, Warnings, find, pairs, take_schedules, warnings,
+    Limits, LocationPair, Order, Racing, Variant, Warnings, by_memory_order, find, pairs, take_schedules, warnings,
 };
 use snag_model::Schedule;
 use std::time::Instant;
@@ -71,6 +71,17 @@ pub const SHB_VC: EngineRef = EngineRef::new(&Clocks {
         summary: "schedulable happens-before, with full vector clocks",
         paper: "Mathur, Kini, Viswanathan, OOPSLA 2018",
         bytes: [0, 21, 32],
+        ..PASS
+    },
+});
+
+/// Races by memory order of the recorded run.
+pub const ORDER: EngineRef = EngineRef::new(&ByOrder {
+    about: About {
+        name: "order",
+        summary: "races by memory order: what atomics and fences leave unordered",
+        paper: "happens-before of C++20: Boehm, Adve, PLDI 2008; ISO/IEC 14882:2020, 6.9.2.2",
+        bytes: [0, 33, 32],
         ..PASS
     },
 });
@@ -170,6 +181,42 @@ pub fn schedules(context: &Context, pairs: &[LocationPair]) -> Vec<Option<Schedu
         !host.is_over()
     });
     pairs.iter().map(|pair| racing.schedule(trace, pair).map(Schedule::Prefixes)).collect()
+}
+
+struct ByOrder {
+    about: About,
+}
+
+impl Engine for ByOrder {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn run<'c>(&self, context: &'c Context<'c>) -> Found<'c> {
+        let started = Instant::now();
+        let Context { trace, cells, host, settings, known, .. } = *context;
+        let limits = Limits { all_pairs: settings.all_pairs, ..Limits::default() };
+        // It comes last, so it may use the time that is left for proofs.
+        let mut tick = |done: usize| {
+            host.advance(done as u64);
+            !host.is_over()
+        };
+        let mut name = |_: usize| !host.is_over();
+        context.phase("looking for races", trace.len());
+        let (found, mut racing) = by_memory_order(trace, cells, settings.window, limits, &mut tick, &mut name);
+        // What is a predictable race is reported as that.
+        racing.pairs.retain(|pair| !known.contains(&context.key(pair.first, pair.second)));
+        Found {
+            pairs: racing.pairs,
+            provers: vec![Prover::Shb, Prover::Observed],
+            otherwise: "stopped before it was checked",
+            warnings: racing.later,
+            looked_at: found.done,
+            memory: found.memory as u64,
+            complete: racing.complete,
+            ..Found::nothing(context, started.elapsed())
+        }
+    }
 }
 
 struct Lockset {

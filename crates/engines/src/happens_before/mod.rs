@@ -1,4 +1,4 @@
-//! HB, FHB and SHB by vector clocks, and Eraser's locksets.
+//! HB, FHB, SHB and races by memory order by vector clocks, and Eraser's locksets.
 //!
 //! One pass over the columns of a trace gives the events that race with an earlier one ([`warnings`]); a second one,
 //! only for the memory that raced, names the pairs ([`pairs`]), or both are done at once where that is cheap ([`find`]);
@@ -10,8 +10,11 @@ mod forced;
 pub mod lockset;
 pub(crate) mod pairs;
 pub(crate) mod run;
+mod strong;
 mod vectors;
 
-pub use engine::{FHB, HB, HB_VC, LOCKSET, SHB, SHB_VC, racing, schedules};
+pub use engine::{FHB, HB, HB_VC, LOCKSET, ORDER, SHB, SHB_VC, racing, schedules};
 pub use pairs::{Limits, LocationPair, Racing};
-pub use run::{Order, Variant, Warnings, find, pairs, take_schedules, timestamps, warnings};
+pub use run::{
+    Order, Variant, Warnings, by_memory_order, find, has_weak_atomics, pairs, take_schedules, timestamps, warnings,
+};

@@ -8,6 +8,8 @@
 
 use crate::clocks::{Clocks, Slot, Time};
 use crate::happens_before::run::{Accesses, Kind, Memory, per_thread};
+use crate::happens_before::strong::Strong;
+use snag_model::events::Event;
 use snag_model::{Cells, EventId, LocId, Trace};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -53,6 +55,8 @@ pub struct Racing {
     pub pairs: Vec<LocationPair>,
     /// False if a limit or the user cut the list short.
     pub complete: bool,
+    /// How many events are the later one of a pair.
+    pub later: u64,
     /// For each event of a pair what happens before it under SHB: of every thread the events before the given one.
     pub(crate) times: HashMap<u32, Vec<EventId>>,
 }
@@ -116,6 +120,8 @@ pub(crate) struct Logged<'t, M> {
     /// Space for the racing accesses of the current one.
     racing: Vec<(EventId, u64)>,
     found: Racing,
+    /// The last event that was the later one of a pair.
+    last_later: Option<EventId>,
     /// First cell of the current event.
     start: usize,
     /// Of each cell how many accesses that begin there are still to come; nothing if each access is to one cell.
@@ -124,6 +130,8 @@ pub(crate) struct Logged<'t, M> {
     on_the_way: bool,
     /// Events that may still be looked at for that; when they are used up, a second pass is cheaper.
     patience: usize,
+    /// Only what this orders is named.
+    strong: Option<Strong<'t>>,
 }
 
 /// The accesses of one slot to one cell.
@@ -146,11 +154,20 @@ struct Accessed {
 }
 
 impl Accessed {
-    /// Those since a time that conflict with an operation, with how many pairs of events they make.
-    fn racing(&self, kind: Kind, since: Time, all_pairs: bool, racing: &mut Vec<(EventId, u64)>) {
+    /// Those since a time that conflict with an operation, with how many pairs of events they make; of ascending times
+    /// only so many as `count` says.
+    fn racing(
+        &self,
+        kind: Kind,
+        since: Time,
+        count: &impl Fn(&[Time]) -> usize,
+        all_pairs: bool,
+        racing: &mut Vec<(EventId, u64)>,
+    ) {
         for group in self.groups.iter().filter(|g| g.kind.op().conflicts(kind.op())) {
             let from = group.times.partition_point(|&t| t <= since);
             let times = &group.times[from..];
+            let times = &times[..count(times)];
             if all_pairs {
                 racing.extend(times.iter().map(|t| (EventId(t - 1), 1)));
             } else if let Some(last) = times.last() {
@@ -158,7 +175,8 @@ impl Accessed {
             }
         }
         let recent = self.lone.iter().rev().take_while(|l| l.0 > since);
-        racing.extend(recent.filter(|l| l.1.op().conflicts(kind.op())).map(|l| (EventId(l.0 - 1), 1)));
+        let recent = recent.filter(|l| l.1.op().conflicts(kind.op()) && count(&[l.0]) == 1);
+        racing.extend(recent.map(|l| (EventId(l.0 - 1), 1)));
     }
 
     fn add(&mut self, location: LocId, kind: Kind, time: Time) {
@@ -201,11 +219,18 @@ impl<'t, M: Memory> Logged<'t, M> {
             known: HashMap::default(),
             racing: Vec::new(),
             found,
+            last_later: None,
             start: 0,
             to_begin: to_begin(trace, cells),
             on_the_way: false,
             patience: 0,
+            strong: None,
         }
+    }
+
+    /// Names only those pairs that would be ordered if all atomics were sequentially consistent.
+    pub fn by_memory_order(self) -> Self {
+        Logged { strong: Some(Strong::new(self.trace, self.cells)), ..self }
     }
 
     /// Names the pairs while it finds out which cells race.
@@ -270,12 +295,23 @@ impl<'t, M: Memory> Logged<'t, M> {
             if of.slot == slot || of.latest <= since {
                 continue;
             }
-            of.starting.racing(kind, since, self.limits.all_pairs, &mut racing);
+            let all_pairs = self.limits.all_pairs;
+            let mut named = |accessed: &Accessed| match &self.strong {
+                None => accessed.racing(kind, since, &<[Time]>::len, all_pairs, &mut racing),
+                Some(strong) => {
+                    accessed.racing(kind, since, &|times| strong.ordered(event, times), all_pairs, &mut racing)
+                }
+            };
+            named(&of.starting);
             if starts {
-                of.covering.racing(kind, since, self.limits.all_pairs, &mut racing);
+                named(&of.covering);
             }
         }
         racing.sort_unstable();
+        if !racing.is_empty() && self.last_later != Some(event) {
+            self.last_later = Some(event);
+            self.found.later += 1;
+        }
         for (first, count) in racing.drain(..) {
             self.add(first, event, count);
         }
@@ -375,6 +411,12 @@ impl<M: Memory> Memory for Logged<'_, M> {
 
     fn quick_accesses(&mut self, clocks: &mut Clocks, accesses: Accesses) -> usize {
         self.inner.quick_accesses(clocks, accesses)
+    }
+
+    fn synchronise(&mut self, number: usize, event: &Event) {
+        if let Some(strong) = &mut self.strong {
+            strong.event(number, event);
+        }
     }
 
     fn start_window(&mut self, time: Time) {

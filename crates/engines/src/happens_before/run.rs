@@ -9,7 +9,8 @@ use crate::happens_before::forced::Forced;
 use crate::happens_before::pairs::{Capture, Limits, Logged, Racing};
 use crate::happens_before::vectors::Vectors;
 use crate::sync::Sync;
-use snag_model::{Cells, EventId, LockId, Op, ThreadId, Trace};
+use snag_model::events::Event;
+use snag_model::{Cells, EventId, LockId, MemoryOrder, Op, ThreadId, Trace};
 
 /// The partial orders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,6 +122,9 @@ pub(crate) trait Memory {
 
     /// Remembers an access.
     fn record(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize, kind: Kind);
+
+    /// Told of every event, before anything else, unless it [`Pass::is_simple`].
+    fn synchronise(&mut self, _number: usize, _event: &Event) {}
 
     /// Told of every event that touches memory, before it is judged.
     fn arrive(&mut self, _clocks: &Clocks, _slot: Slot, _time: Time) {}
@@ -235,6 +239,39 @@ pub fn find(
     }
 }
 
+/// Finds the pairs that HB leaves unordered and would order if every atomic access were sequentially consistent, and how
+/// far it looked.
+pub fn by_memory_order(
+    trace: &Trace,
+    cells: &Cells,
+    window: Option<usize>,
+    limits: Limits,
+    tick: &mut dyn FnMut(usize) -> bool,
+    name: &mut dyn FnMut(usize) -> bool,
+) -> (Warnings, Racing) {
+    if !has_weak_atomics(trace) {
+        return (Warnings { done: trace.len(), ..Warnings::default() }, Racing::nothing(true));
+    }
+    let found = warnings(trace, cells, Order::Hb, Variant::Epochs, window, tick);
+    let memory = Logged::new(Epochs::<false>::new(cells.count()), trace, cells, &found.racy, limits).by_memory_order();
+    let racing = named(trace, cells, memory, &found, window, name);
+    (found, racing)
+}
+
+/// Whether some atomic access is weaker than sequential consistency where happens-before is concerned.
+pub fn has_weak_atomics(trace: &Trace) -> bool {
+    use MemoryOrder::{Acquire, Relaxed, Release};
+    let weak = |op: Op, order: u32| match op {
+        Op::AtomicRead | Op::AtomicWrite => order == Relaxed as u32,
+        Op::Rmw => [Relaxed, Acquire, Release].iter().any(|&weak| weak as u32 == order),
+        _ => false,
+    };
+    // Without the column every order is the first one, relaxed.
+    let orders = trace.events.aux_column();
+    let order = |index: usize| orders.get(index).copied().unwrap_or(0);
+    trace.events.ops().iter().enumerate().any(|(index, &op)| op.is_atomic() && weak(op, order(index)))
+}
+
 /// `Err` with the warnings alone if the pairs could not be named on the way.
 fn found_at_once<M: Memory>(
     trace: &Trace,
@@ -292,7 +329,19 @@ fn logged<M: Memory>(
     limits: Limits,
     tick: &mut dyn FnMut(usize) -> bool,
 ) -> Racing {
-    let mut pass = Pass::new(trace, cells, Logged::new(memory, trace, cells, &warnings.racy, limits), window);
+    named(trace, cells, Logged::new(memory, trace, cells, &warnings.racy, limits), warnings, window, tick)
+}
+
+/// The pairs that a memory logs up to the last warning.
+fn named<M: Memory>(
+    trace: &Trace,
+    cells: &Cells,
+    memory: Logged<M>,
+    warnings: &Warnings,
+    window: Option<usize>,
+    tick: &mut dyn FnMut(usize) -> bool,
+) -> Racing {
+    let mut pass = Pass::new(trace, cells, memory, window);
     // Nothing races after the last warning.
     let until = warnings.events.last().map_or(0, |e| e.index() + 1);
     let done = pass.run_until(until, tick).done;
@@ -449,6 +498,7 @@ impl<'t, M: Memory> Pass<'t, M> {
     fn any_event(&mut self, slot: Slot, number: usize, found: &mut Warnings) -> bool {
         let event = self.trace.events.get(number);
         let time = number as Time + 1;
+        self.memory.synchronise(number, &event);
         self.sync.enter_event(&mut self.clocks, slot, number);
         let mut races = false;
         match Kind::of(event.op) {

@@ -297,6 +297,7 @@ fn bracketed(rest: &mut Cursor, op: Op, tables: &mut Tables) -> Parsed<Action> {
             rest.expect(",")?;
             Action::Reach { object, leads_to: reach(rest, tables)? }
         }
+        Op::Fence => Action::Fence { order: memory_order(rest)? },
         Op::Acquire | Op::ReadAcquire => {
             let lock = lock(rest, tables)?;
             let gives_up = rest.eat(",");
@@ -363,7 +364,13 @@ fn bracketed(rest: &mut Cursor, op: Op, tables: &mut Tables) -> Parsed<Action> {
 /// An access: its variable and memory order, its values, and the symbol read or the expression written.
 fn access(rest: &mut Cursor, op: Op, tables: &mut Tables) -> Parsed<Action> {
     let variable = variable(rest, tables)?;
-    let order = if op.is_atomic() { memory_order(rest)? } else { MemoryOrder::default() };
+    let order = match op.is_atomic() {
+        true => {
+            rest.expect(",")?;
+            memory_order(rest)?
+        }
+        false => MemoryOrder::default(),
+    };
     rest.expect(")")?;
     let value = |rest: &mut Cursor| if rest.eat("=") { rest.integer().map(Some) } else { Ok(None) };
     let into = |rest: &mut Cursor, tables: &mut Tables| match rest.eat("->") {
@@ -391,7 +398,6 @@ fn expression(rest: &mut Cursor, tables: &mut Tables) -> ExprId {
 }
 
 fn memory_order(rest: &mut Cursor) -> Parsed<MemoryOrder> {
-    rest.expect(",")?;
     let word = rest.name()?;
     let order = MemoryOrder::ALL.into_iter().find(|o| o.word() == word);
     order.ok_or_else(|| {

@@ -224,7 +224,7 @@ fn event_line(out: &mut String, event: &Event, tables: &Tables) -> std::result::
         return Err("the outcome of a branch is 0 or 1, and it has a condition".to_owned());
     }
     // What is in the columns beyond the event's action would be lost.
-    if event.op.is_atomic() && MemoryOrder::from_code(event.aux).is_none() {
+    if (event.op.is_atomic() || event.op == Op::Fence) && MemoryOrder::from_code(event.aux).is_none() {
         return Err("unknown memory order".to_owned());
     }
     if event.aux != 0 && !event.op.takes_aux() {
@@ -332,6 +332,7 @@ fn operands(out: &mut String, action: Action, tables: &Tables) -> std::result::R
             members(out, leads_to, tables);
             out.push_str("})");
         }
+        Action::Fence { order } => put!(out, "({})", order.word()),
         Action::MethodBegin { method, reach } => {
             let (open, close) = if tables.are_arguments(reach) { ("", "") } else { ("{", "}") };
             put!(out, "({},{open}", name(Space::Method, method.0));

@@ -214,6 +214,7 @@ pub fn random_trace(seed: u64, events: usize) -> Trace {
             Op::OtherWrite | Op::OtherBranch => 1 + random.below(4) as u32,
             Op::Write | Op::Branch if random.one_in(3) => 1 + random.below(4) as u32,
             Op::AtomicRead | Op::AtomicWrite | Op::Rmw => random.below(5) as u32,
+            Op::Fence => 1 + random.below(4) as u32,
             Op::Fork | Op::Join if random.one_in(3) => 1 + random.below(NAMES.len()) as u32,
             Op::WaitBegin | Op::WaitEnd => random.below(5) as u32,
             Op::Wake if !notifies.is_empty() && !random.one_in(3) => 1 + random.pick(&notifies).1 as u32,

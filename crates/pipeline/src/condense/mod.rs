@@ -17,7 +17,7 @@ use crate::time::Time;
 pub use condensed::{Changed, Condensed, Private, Sieve, Survey};
 use snag_checker::Checker;
 use snag_engines::{EngineRef, Subject};
-use snag_model::{Cells, EventId, Level, Schedule, Trace};
+use snag_model::{Cells, EventId, Level, RaceKind, Schedule, Trace};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -196,7 +196,15 @@ impl<'t> Whole<'t> {
             in_time
         };
         let races = analysis.races.iter_mut();
-        let ready: Vec<bool> = races.map(|race| expanded(&mut race.witness, &[race.first, race.second])).collect();
+        let ready: Vec<bool> = races
+            .map(|race| match race.kind {
+                RaceKind::Predictable => expanded(&mut race.witness, &[race.first, race.second]),
+                RaceKind::Order => {
+                    race.witness = Schedule::up_to(race.second);
+                    !time.is_over()
+                }
+            })
+            .collect();
         time.progress.phase("checking with the whole trace", count as u64);
         let checker = (count > 0 && !time.is_over()).then(|| Checker::new(self.trace, self.cells()));
         let (whole, progress) = (self.trace, time.progress);
@@ -216,7 +224,8 @@ impl<'t> Whole<'t> {
                     break;
                 }
                 let race = &analysis.races[at];
-                verdicts[at] = series.check_race(&race.witness, race.first, race.second).map_err(|_| NOT_ACCEPTED);
+                verdicts[at] =
+                    series.check(race.kind, &race.witness, race.first, race.second).map_err(|_| NOT_ACCEPTED);
                 done += 1;
                 progress.advance(done);
             }

@@ -31,9 +31,6 @@ type Take<'a> = &'a mut dyn FnMut(&mut Translator);
 /// Words of a turn: more than any operation needs.
 const LONGEST_TURN: usize = 1 << 24;
 
-/// Fences are one thing that synchronises.
-const FENCES: u64 = u64::MAX;
-
 impl Translator {
     /// Threads run freely, and put their accesses there.
     pub fn run_freely(&mut self, chunks: OwnChunks) {
@@ -352,7 +349,6 @@ impl Translator {
             op::TRY_FAILED | op::SEM_COUNT => &[a],
             op::BARRIER_NEW | op::BARRIER_ENTER | op::BARRIER_LEAVE | op::SYNC_RELEASE | op::SYNC_ACQUIRE => &[a],
             op::WAIT_BEGIN | op::WAIT_END => &[a, b],
-            op::FENCE => &[FENCES],
             _ => &[],
         };
         let open = index.and_then(|index| freely.streams[thread].open.get(index));

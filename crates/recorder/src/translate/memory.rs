@@ -123,26 +123,14 @@ impl Translator {
         let Place::At(place, size) = self.heap.place(address, 1 << (detail & 7)) else {
             return self.freed(Op::AtomicRead, address, 1 << (detail & 7), pc);
         };
-        let fenced = self.threads.get(self.current).is_some_and(|t| t.fenced);
-        let order = match (detail >> 3) & 7 {
-            0 => MemoryOrder::Relaxed,
-            1 | 2 => MemoryOrder::Acquire,
-            3 => MemoryOrder::Release,
-            4 => MemoryOrder::AcqRel,
-            _ => MemoryOrder::SeqCst,
-        };
+        let order = memory_order(detail as u64 >> 3 & 7);
         let (op, order) = match (code, order) {
             (op::ATOMIC_READ, MemoryOrder::Release) => (Op::AtomicRead, MemoryOrder::Relaxed),
             (op::ATOMIC_READ, MemoryOrder::AcqRel) => (Op::AtomicRead, MemoryOrder::Acquire),
             (op::ATOMIC_READ, order) => (Op::AtomicRead, order),
-            (op::ATOMIC_WRITE, MemoryOrder::Relaxed | MemoryOrder::Acquire) if fenced => {
-                (Op::AtomicWrite, MemoryOrder::Release)
-            }
             (op::ATOMIC_WRITE, MemoryOrder::Acquire) => (Op::AtomicWrite, MemoryOrder::Relaxed),
             (op::ATOMIC_WRITE, MemoryOrder::AcqRel) => (Op::AtomicWrite, MemoryOrder::Release),
             (op::ATOMIC_WRITE, order) => (Op::AtomicWrite, order),
-            (_, MemoryOrder::Relaxed) if fenced => (Op::Rmw, MemoryOrder::Release),
-            (_, MemoryOrder::Acquire) if fenced => (Op::Rmw, MemoryOrder::AcqRel),
             (_, order) => (Op::Rmw, order),
         };
         // Those of sixteen bytes come without a value.
@@ -165,8 +153,7 @@ impl Translator {
                 self.shadow.tell(self.runs.visit, place, size, left);
             }
         }
-        // What a write is depends on fences before it.
-        if known && size == 1 << (detail & 7) && (op == Op::AtomicRead || op == Op::AtomicWrite && !fenced) {
+        if known && size == 1 << (detail & 7) && op != Op::Rmw {
             self.remember_atomic(head(code, detail, pc as usize), op, size, order);
             self.remember_near(address);
         }
@@ -241,5 +228,16 @@ impl Translator {
         }
         let (start, size) = Heap::granules(address, size);
         self.shadow.set_freed(start, size, freed);
+    }
+}
+
+/// A memory order by the compiler's number. What is read by consume is acquired.
+pub(super) fn memory_order(number: u64) -> MemoryOrder {
+    match number {
+        0 => MemoryOrder::Relaxed,
+        1 | 2 => MemoryOrder::Acquire,
+        3 => MemoryOrder::Release,
+        4 => MemoryOrder::AcqRel,
+        _ => MemoryOrder::SeqCst,
     }
 }

@@ -250,11 +250,7 @@ impl Translator {
     fn quick_after_step(&mut self, words: &[u64]) -> usize {
         let &[first, address, value, ..] = words else { return 0 };
         match first as u8 {
-            code @ (op::ATOMIC_READ | op::ATOMIC_WRITE) => {
-                // What a write is depends on fences before it.
-                if code == op::ATOMIC_WRITE && self.threads.get(self.current).is_some_and(|thread| thread.fenced) {
-                    return 0;
-                }
+            op::ATOMIC_READ | op::ATOMIC_WRITE => {
                 let (found, near) = (self.found_spot(atomic_key(first)), self.near[near_slot(address)]);
                 if (found.key != atomic_key(first)) | !near.has(address) {
                     return 0;

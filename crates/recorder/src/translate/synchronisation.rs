@@ -1,5 +1,6 @@
 //! Locks, conditions, semaphores, barriers, fences: the same rules that readers check are followed here.
 
+use super::memory::memory_order;
 use super::objects::{Barrier, Lock};
 use super::{Notified, Translator, Wait};
 use crate::wire;
@@ -238,17 +239,12 @@ impl Translator {
         self.plain(if enters { Op::BarrierEnter } else { Op::BarrierLeave }, id.0, 0, pc);
     }
 
-    /// All fences keep their order: more than the language promises, so that no order is missing.
+    /// A relaxed fence has no meaning.
     pub(super) fn fence(&mut self, order: u64, pc: u64) {
-        let variable = match self.fence {
-            Some(variable) => variable,
-            None => *self.fence.insert(self.tables.variable_named("fences")),
-        };
-        const ACQUIRE: u64 = 2;
-        if order > ACQUIRE {
-            self.this().fenced = true;
+        let order = memory_order(order);
+        if order != MemoryOrder::Relaxed {
+            self.plain(Op::Fence, 0, order as u32, pc);
         }
-        self.named(Op::Rmw, variable, MemoryOrder::AcqRel, pc);
     }
 }
 

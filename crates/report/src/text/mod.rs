@@ -19,9 +19,8 @@ use crate::findings::{Findings, Report, Unread};
 use crate::number::{counted, grouped, seconds};
 use crate::suppress::Suppressed;
 use crate::values::Values;
-use crate::{describe, digest, story, words};
-use snag_model::Schedule;
-use snag_model::{EventId, LockId, ThreadId, Trace};
+use crate::{cause, describe, digest, story, words};
+use snag_model::{EventId, LockId, RaceKind, Schedule, ThreadId, Trace};
 use snag_pipeline::{Analysis, Candidate, Deadlock, EngineRef, EngineReport, Race};
 use snag_pipeline::{Cost, Guarantee};
 use std::collections::HashMap;
@@ -108,7 +107,7 @@ impl<W: Write> TraceText<'_, W> {
         }
         self.line(&pair_count(race.count))?;
         let goal = race_goal(self.trace, race);
-        self.witness(&race.witness, &goal, |_| "race".to_owned())
+        self.witness(&leads_up(race), &goal, |_| "race".to_owned())
     }
 
     fn deadlock(&mut self, number: u64, deadlock: &Deadlock) -> io::Result<()> {
@@ -165,15 +164,16 @@ impl<W: Write> TraceText<'_, W> {
 
     /// What is known about a race of a recorded program beside its events, and how it happens.
     fn surroundings(&mut self, race: &Race) -> io::Result<()> {
-        let (Some(background), trace) = (self.background, self.trace) else { return Ok(()) };
-        for paragraph in describe::surroundings(trace, background, race) {
+        let (background, trace) = (self.background, self.trace);
+        for paragraph in background.iter().flat_map(|background| describe::surroundings(trace, *background, race)) {
             writeln!(self.out)?;
             paragraph.iter().try_for_each(|line| self.line(line))?;
         }
+        let Some(story) = story(trace, self.background, race) else { return Ok(()) };
         writeln!(self.out)?;
         self.line("How this race happens:")?;
         let width = self.style.width.saturating_sub(INDENT.len()).max(60);
-        fit::wrap(&story::of_race(trace, race), width).iter().try_for_each(|line| self.line(line))?;
+        fit::wrap(&story, width).iter().try_for_each(|line| self.line(line))?;
         writeln!(self.out)
     }
 
@@ -217,7 +217,8 @@ impl<W: Write> TraceText<'_, W> {
 /// The pair in one line.
 pub(crate) fn race_headline(trace: &Trace, analysis: &Analysis, race: &Race) -> String {
     let what = if analysis.ignores_missing(race.engine) { "possible race" } else { "data race" };
-    format!("{what} on {}", pair(trace, race.first, race.second))
+    let how = if race.kind == RaceKind::Order { " by memory order" } else { "" };
+    format!("{what}{how} on {}", pair(trace, race.first, race.second))
 }
 
 /// What two accesses touch, and both of them.
@@ -315,6 +316,24 @@ pub(crate) fn pair_count(count: u64) -> String {
     format!("{} of events at these locations", counted(count, "pair"))
 }
 
+/// The part of a race's witness that is before what it leads to.
+pub(crate) fn leads_up(race: &Race) -> Schedule {
+    match (&race.witness, race.kind) {
+        (Schedule::Continued { as_observed, then }, RaceKind::Order) if then.is_empty() => {
+            Schedule::Continued { as_observed: EventId(as_observed.0.saturating_sub(1)), then: Vec::new() }
+        }
+        (witness, _) => witness.clone(),
+    }
+}
+
+/// How a race happens, where there is something to say about it that the table does not.
+pub(crate) fn story(trace: &Trace, background: Option<&dyn Background>, race: &Race) -> Option<String> {
+    match race.kind {
+        RaceKind::Order => Some(cause::of_race(trace, race)),
+        RaceKind::Predictable => background.map(|_| story::of_race(trace, race)),
+    }
+}
+
 /// What a race's witness leads to.
 pub(crate) fn race_goal(trace: &Trace, race: &Race) -> Goal {
     let held = |event: EventId, locks: &[LockId]| -> Vec<(ThreadId, LockId)> {
@@ -322,7 +341,11 @@ pub(crate) fn race_goal(trace: &Trace, race: &Race) -> Goal {
     };
     let mut all = held(race.first, &race.locks_first);
     all.extend(held(race.second, &race.locks_second));
-    Goal { events: vec![race.first, race.second], held: all, values: Values::of(trace, race) }
+    if race.kind == RaceKind::Order {
+        let held = held(race.second, &race.locks_second);
+        return Goal { events: vec![race.second], before: Some(race.first), held, values: Values::default() };
+    }
+    Goal { events: vec![race.first, race.second], before: None, held: all, values: Values::of(trace, race) }
 }
 
 /// What a deadlock's witness leads to.

@@ -4,7 +4,7 @@ use super::*;
 use snag_engines::{LOCKSET, SHB};
 use snag_formats::TraceReader;
 use snag_formats::std_format::StdReader;
-use snag_model::Level;
+use snag_model::{Level, RaceKind};
 
 /// A trace written down in STD.
 pub fn std_trace(text: &str) -> Trace {
@@ -16,6 +16,7 @@ pub fn std_trace(text: &str) -> Trace {
 pub fn race(first: u32, second: u32, witness: &[u32]) -> Race {
     Race {
         engine: SHB,
+        kind: RaceKind::Predictable,
         level: Level::Writer,
         first: EventId(first),
         second: EventId(second),

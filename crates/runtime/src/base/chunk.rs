@@ -42,11 +42,6 @@ impl Slot {
         Slot(unsafe { NonNull::new_unchecked(self.0.as_ptr().wrapping_add(words)) })
     }
 
-    #[inline(always)]
-    pub fn get(self, index: usize) -> u64 {
-        self.word(index).load(Relaxed)
-    }
-
     /// Stores a word that others can see before whatever comes next is done, as they can see all stores before.
     #[inline(always)]
     pub fn show(self, word: u64) {

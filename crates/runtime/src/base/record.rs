@@ -69,13 +69,6 @@ impl Page {
         (next < self.limit.get()).then(|| unsafe { Slot::new(NonNull::new_unchecked(next)) })
     }
 
-    /// Where the record begins that was written last, with so many words.
-    #[inline(always)]
-    pub fn last(&self, words: usize) -> Slot {
-        // SAFETY: a record lies there.
-        unsafe { Slot::new(NonNull::new_unchecked(self.next.get().wrapping_sub(words))) }
-    }
-
     /// The next record goes there.
     #[inline(always)]
     fn go_on_at(&self, next: Slot) {
@@ -114,7 +107,6 @@ pub fn hand_over() {
 const PAUSE: u64 = 500_000_000;
 
 fn exchange_chunk() {
-    crate::tsan::atomic::before_handing_over();
     let header = header();
     // Both sides count for ever, and wrap.
     FILLED.set(FILLED.get().wrapping_add(1));

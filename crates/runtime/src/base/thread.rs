@@ -128,8 +128,6 @@ pub struct Thread {
     pub spins: crate::scheduler::spin::Spins,
     /// What it is doing, as announced when it began.
     pub doing: crate::scheduler::Doing,
-    /// What an acquiring fence would acquire.
-    pub unacquired: crate::tsan::atomic::Unacquired,
 }
 
 /// Zeroed memory for all threads, which stays; null before [`prepare`].

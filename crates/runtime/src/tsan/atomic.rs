@@ -1,20 +1,15 @@
 //! Callbacks for atomic operations. The runtime always performs the operation with sequential consistency; the record
 //! says which order the program asked for.
 
-use crate::base::chunk::Slot;
-use crate::base::record::{page, put3, put4};
-use crate::base::relaxed::Relaxed;
-use crate::base::thread::{self, Thread};
-use crate::protocol::seal::Words;
+use crate::base::record::{put3, put4};
 use crate::rewrite::words;
 use crate::scheduler::spin::unchanged;
-use crate::scheduler::{Next, enter, free_running};
+use crate::scheduler::{Next, enter};
 use crate::stubs;
 use crate::wire::{head, op};
 use core::sync::atomic::{Ordering::SeqCst, fence};
 
 // The compiler's numbers of memory orders.
-const RELAXED: i32 = 0;
 pub const ACQUIRE: i32 = 2;
 pub const RELEASE: i32 = 3;
 pub const ACQUIRE_RELEASE: i32 = 4;
@@ -23,68 +18,14 @@ pub fn detail(log: u8, order: i32) -> u8 {
     log | (order as u8 & 7) << 3
 }
 
-/// Remembers the record, just written, of a read that does not acquire: a later fence may make it acquire.
-#[inline]
-fn remember(thread: &Thread, order: i32, words: usize) {
-    if order == RELAXED || order == RELEASE {
-        thread.unacquired.push(page().last(words));
-    }
-}
-
-/// The reads that a thread has done since its last acquiring fence, as places of their records; the last ones only. All
-/// zero at first.
-pub struct Unacquired {
-    records: [Relaxed<Option<Slot>>; 256],
-    count: Relaxed<usize>,
-}
-
-impl Unacquired {
-    #[inline]
-    fn push(&self, record: Slot) {
-        let slots = self.records.len();
-        let last = self.records[self.count.get().wrapping_sub(1) % slots].get();
-        // One that reads the same again and again waits for something.
-        let is_same = |last: Slot| (0..3).all(|word| last.get(word) == record.get(word));
-        if !last.is_some_and(is_same) {
-            self.count.add(1);
-        }
-        self.records[self.count.get().wrapping_sub(1) % slots].set(Some(record));
-    }
-
-    /// Makes them acquire, unless their records have already been handed over.
-    fn acquire(&self) {
-        for record in self.records.iter().take(self.count.get()) {
-            let Some(record) = record.replace(None) else { continue };
-            const FIRST_BIT: u32 = 8 + 3;
-            let first = record.get(0);
-            let stronger = match first >> FIRST_BIT & 7 {
-                order if order == RELAXED as u64 => ACQUIRE,
-                order if order == RELEASE as u64 => ACQUIRE_RELEASE,
-                order => order as i32,
-            };
-            record.set(0, first & !(7 << FIRST_BIT) | (stronger as u64) << FIRST_BIT);
-        }
-        self.count.set(0);
-    }
-}
-
-/// A chunk is about to be handed over: whatever a later fence may mean must acquire now. That may hide a race, where
-/// the other way would invent one.
-pub fn before_handing_over() {
-    thread::all().iter().for_each(|thread| thread.unacquired.acquire());
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn __tsan_atomic_thread_fence(order: i32) {
+extern "C" fn thread_fence(order: i32, pc: usize) {
     fence(SeqCst);
-    free_running::leaving(|| {
-        let Some(thread) = enter(Next::on(op::FENCE, 0, 0)) else { return };
-        put3(head(op::FENCE, 0, 0), order as u64, 0);
-        if order != RELEASE && order != RELAXED {
-            thread.unacquired.acquire();
-        }
-    })
+    if enter(Next::on(op::FENCE, pc, 0)).is_some() {
+        put3(head(op::FENCE, 0, pc), order as u64, 0);
+    }
 }
+
+stubs! { __tsan_atomic_thread_fence "rsi" thread_fence; }
 
 /// Orders a thread with its own signal handlers, nothing else.
 #[unsafe(no_mangle)]
@@ -109,7 +50,6 @@ macro_rules! atomics {
                 let value = at.load(SeqCst);
                 if let Some(thread) = thread {
                     put3(head(op::ATOMIC_READ, detail($log, order), pc), at.as_ptr() as u64, value as u64);
-                    remember(thread, order, 3);
                     words::note(at.as_ptr() as usize);
                     unchanged(thread, at.as_ptr() as usize, value as u64);
                 }
@@ -132,7 +72,6 @@ macro_rules! atomics {
                 if let Some(thread) = thread {
                     let first = head(op::RMW, detail($log, order), pc);
                     put4(first, at.as_ptr() as u64, old as u64, new(old) as u64);
-                    remember(thread, order, 4);
                     words::note(at.as_ptr() as usize);
                     if new(old) == old {
                         unchanged(thread, at.as_ptr() as usize, old as u64);
@@ -179,12 +118,10 @@ macro_rules! atomics {
                     match result {
                         Ok(old) => {
                             put4(head(op::RMW, detail($log, orders.0), pc), address, old as u64, new as u64);
-                            remember(thread, orders.0, 4);
                             words::note(address as usize);
                         }
                         Err(old) => {
                             put3(head(op::ATOMIC_READ, detail($log, orders.1), pc), address, old as u64);
-                            remember(thread, orders.1, 3);
                             words::note(address as usize);
                             unchanged(thread, address as usize, old as u64);
                         }

@@ -6,7 +6,7 @@ use crate::commands::{check, compile};
 use crate::context::Context;
 use crate::failure::{Failure, Status};
 use crate::interrupt::{self, Doing, Then};
-use crate::processes;
+use crate::{processes, unsaid};
 use clap::ValueEnum;
 use serde::Deserialize;
 use std::ffi::OsString;
@@ -170,6 +170,7 @@ fn build(what: What, arguments: &[OsString]) -> Result<Vec<(PathBuf, PathBuf)>, 
     // -Z on a stable compiler.
     command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", flags()?).env_remove("CARGO_ENCODED_RUSTFLAGS");
     command.env(processes::BUILD, std::process::id().to_string());
+    unsaid::stand_between(&mut command);
     for profile in ["DEV", "RELEASE"] {
         // Names and lines, and symbols to find the runtime by.
         command

@@ -10,7 +10,7 @@ use crate::failure::{Failure, Status};
 use crate::input::{self, Source};
 use crate::interrupt::{self, Doing, Then};
 use crate::output::Output;
-use snag_model::{EventId, Trace};
+use snag_model::{EventId, RaceKind, Trace};
 use snag_pipeline::{Analysis, Deadlock, Race};
 use snag_recorder::Recorded;
 use snag_recorder::recorded::Part;
@@ -205,6 +205,13 @@ fn race(
         let path = args.trace.display();
         return Err(format!("{path}: there is no race {id}; 'snag check' shows {}", known(&analysis)).into());
     };
+    if let Goal::Race(race) = goal
+        && race.kind == RaceKind::Order
+    {
+        let why =
+            "a race by memory order lies in what the orders allow; no schedule shows it better than the recorded run";
+        return Err(format!("{id} cannot be replayed: {why}").into());
+    }
     let (witness, then) = match goal {
         Goal::Race(race) => (&race.witness, goal.then()),
         Goal::Deadlock(deadlock) => (&deadlock.witness, goal.then()),

@@ -15,8 +15,7 @@ use crate::input::{self, Source};
 use crate::interrupt;
 use crate::output::Output;
 use snag_checker::Checker;
-use snag_model::Level;
-use snag_model::{Action, Cells, EventId, LockId, Op, ThreadId, Trace};
+use snag_model::{Action, Cells, EventId, Level, LockId, Op, RaceKind, ThreadId, Trace};
 use snag_recorder::recorded::Part;
 use snag_report::printable;
 use std::collections::{HashMap, HashSet};
@@ -212,11 +211,14 @@ fn makes_sense(claim: &Claim, events: usize) -> Result<(), String> {
     };
     match claim {
         Claim::Race(race) => {
-            let level = level(&race.level)?;
+            let (level, kind) = (level(&race.level)?, kind(race)?);
             let reads = race.reads.iter().map(|read| read.event);
             let others = race.diverging.iter().copied().chain(reads).chain([race.first.event, race.second.event]);
             let others = others.chain(race.as_observed.checked_sub(1));
             in_range(Box::new(race.witness.iter().copied().chain(others)))?;
+            if kind == RaceKind::Order && (level == Level::Symbolic || !race.diverging.is_empty()) {
+                return Err("a race by memory order is no matter of level 'symbolic'".to_owned());
+            }
             if level != Level::Symbolic && !race.diverging.is_empty() {
                 return Err(format!("branches go the other way at level '{level}', which only 'symbolic' allows"));
             }
@@ -309,6 +311,7 @@ impl Judge<'_> {
         }
         let schedule = (0..race.as_observed).chain(race.witness.iter().copied()).map(EventId);
         let verdict = match level {
+            _ if kind(race)? == RaceKind::Order => self.checker(ignoring).check_order(schedule, first, second, level),
             Level::Symbolic => {
                 let diverging: Vec<EventId> = race.diverging.iter().map(|&event| EventId(event)).collect();
                 let reads: Vec<_> = race.reads.iter().map(|read| (EventId(read.event), read.value)).collect();
@@ -373,6 +376,15 @@ impl Judge<'_> {
             self.target(event),
             self.trace.tables.thread_name(self.trace.thread_of(id))
         )
+    }
+}
+
+/// What a race's witness is said to show.
+fn kind(race: &RaceClaim) -> Result<RaceKind, String> {
+    match race.kind.as_deref() {
+        None => Ok(RaceKind::Predictable),
+        Some(word) if word == RaceKind::Order.word() => Ok(RaceKind::Order),
+        Some(word) => Err(format!("kind '{word}' is not available in this version")),
     }
 }
 

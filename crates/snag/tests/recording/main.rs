@@ -9,6 +9,7 @@ mod examples;
 mod freely;
 mod hostile;
 mod interrupts;
+mod litmus;
 mod replaying;
 mod reports;
 mod rust;

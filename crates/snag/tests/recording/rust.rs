@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Compiles a Rust program; false, with the reason, if this compiler cannot.
-fn rustc(source: &Path, flags: &[&str], program: &Path) -> bool {
+pub fn rustc(source: &Path, flags: &[&str], program: &Path) -> bool {
     let output = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
         .args(["--edition", "2024", "-g", "-A", "warnings", "--target", "x86_64-unknown-linux-gnu"])
         .args(["-Zsanitizer=thread", "-Cunsafe-allow-abi-mismatch=sanitizer", "-o"])

@@ -117,6 +117,10 @@ impl Simulation<'_> {
 
     pub(super) fn atomic(&mut self, thread: usize) {
         use MemoryOrder::*;
+        if self.rng.chance(self.shape.fences) {
+            let order = self.rng.pick(&[Acquire, Release, AcqRel, SeqCst]);
+            return self.emit(thread, Action::Fence { order });
+        }
         let Some(variable) = self.some_variable() else { return };
         let (op, orders): (Op, &[MemoryOrder]) = match self.rng.below(3) {
             0 => (Op::AtomicRead, &[Relaxed, Acquire, Acquire, SeqCst]),

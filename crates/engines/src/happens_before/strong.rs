@@ -1,0 +1,50 @@
+//! Happens-before as it would be if every atomic access were sequentially consistent: what separates races by memory
+//! order from all others.
+
+use crate::clocks::{Clocks, Time};
+use crate::happens_before::run::Kind;
+use crate::sync::Sync;
+use snag_model::events::Event;
+use snag_model::{Cells, EventId, Trace};
+
+/// The clocks of one pass.
+pub(crate) struct Strong<'t> {
+    trace: &'t Trace,
+    cells: &'t Cells,
+    clocks: Clocks,
+    sync: Sync,
+}
+
+impl<'t> Strong<'t> {
+    pub fn new(trace: &'t Trace, cells: &'t Cells) -> Strong<'t> {
+        Strong { trace, cells, clocks: Clocks::new(trace.tables.thread_count()), sync: Sync::strong(trace, cells) }
+    }
+
+    /// The next event of the trace.
+    pub fn event(&mut self, number: usize, event: &Event) {
+        let Strong { trace, cells, clocks, sync } = self;
+        let (slot, time) = (clocks.slot(event.thread), number as Time + 1);
+        sync.enter_event(clocks, slot, number);
+        if Kind::of(event.op).is_none() {
+            sync.event(clocks, slot, number, event);
+        } else if sync.orders_accesses() {
+            sync.before_touch(clocks, slot, number, cells);
+            let touched = cells.touched_by(trace, EventId::new(number));
+            touched.clone().for_each(|cell| sync.before_access(clocks, slot, event, cell));
+            touched.for_each(|cell| sync.after_access(clocks, slot, time, event, cell));
+        }
+        sync.leave_event(clocks, slot, time);
+        if clocks.wants_collection() {
+            clocks.collect(sync.root_count(), |mark| sync.roots(mark));
+        }
+    }
+
+    /// How many of some events, given by ascending times and each known to whoever knows a later one, come before the one
+    /// that was done last.
+    pub fn ordered(&self, last: EventId, times: &[Time]) -> usize {
+        let slot_of =
+            |event: EventId| self.clocks.slot_if_seen(self.trace.thread_of(event)).expect("it has had an event");
+        let slot = slot_of(last);
+        times.partition_point(|&time| self.clocks.knows(slot, slot_of(EventId(time - 1)), time))
+    }
+}

@@ -1,0 +1,100 @@
+//! Races by memory order against the definition, on random traces with atomics of every order, chains of
+//! read-modify-writes, and fences.
+
+use snag_checker::Checker;
+use snag_engines::happens_before::{Limits, Racing, by_memory_order};
+use snag_model::{Cells, EventId, Level, RaceKind, Schedule, Trace};
+use snag_testkit::random::{Rng, Shape, for_random_traces};
+use snag_testkit::reference::{order_races, warnings};
+use std::collections::{BTreeMap, BTreeSet};
+
+type Pairs = BTreeSet<(EventId, EventId)>;
+
+fn weak(rng: &mut Rng) -> Shape {
+    let events = rng.between(8, 40);
+    Shape { events, threads: rng.between(2, 5), ..Shape::weak(rng) }
+}
+
+fn any(rng: &mut Rng) -> Shape {
+    let events = rng.between(17, 60);
+    Shape { events, ..Shape::any(rng) }
+}
+
+/// Threads that come and go, so that clocks serve several of them, and not the same ones in both sets of clocks.
+fn short_lived(rng: &mut Rng) -> Shape {
+    let events = rng.between(17, 80);
+    let weak = Shape::weak(rng);
+    let weights = snag_testkit::random::Weights { fork_join: rng.pick(&[6, 12]), ..weak.weights };
+    Shape { threads: rng.between(6, 16), events, weights, brief: true, ..weak }
+}
+
+fn found(trace: &Trace, cells: &Cells, window: Option<usize>, all_pairs: bool) -> Racing {
+    let limits = Limits { all_pairs, ..Limits::default() };
+    by_memory_order(trace, cells, window, limits, &mut |_| true, &mut |_| true).1
+}
+
+fn pairs(found: &Racing) -> Pairs {
+    found.pairs.iter().map(|pair| (pair.first, pair.second)).collect()
+}
+
+fn as_defined(trace: &Trace) -> Result<(), String> {
+    let cells = Cells::of(trace);
+    let expected = order_races(trace);
+    let racing = found(trace, &cells, None, true);
+    if pairs(&racing) != expected {
+        return Err(format!("found {:?}, expected {expected:?}", pairs(&racing)));
+    }
+    if racing.later != warnings(&expected).len() as u64 {
+        return Err(format!("{} later events, expected {:?}", racing.later, warnings(&expected)));
+    }
+    let mut counts: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+    racing.pairs.iter().for_each(|pair| *counts.entry(pair.key(trace)).or_default() += 1);
+    let named = found(trace, &cells, None, false);
+    let counted: BTreeMap<(u64, u64), u64> = named.pairs.iter().map(|pair| (pair.key(trace), pair.count)).collect();
+    if counted != counts {
+        return Err(format!("locations {counted:?}, expected {counts:?}"));
+    }
+    if !pairs(&named).is_subset(&expected) {
+        return Err(format!("{:?} stand for their locations, and not all of them race", pairs(&named)));
+    }
+    let window = 5 + trace.len() % 7;
+    let inside = |(a, b): &(EventId, EventId)| a.index() / window == b.index() / window;
+    let expected: Pairs = expected.into_iter().filter(inside).collect();
+    let racing = found(trace, &cells, Some(window), true);
+    if pairs(&racing) != expected {
+        return Err(format!("window {window}: found {:?}, expected {expected:?}", pairs(&racing)));
+    }
+    Ok(())
+}
+
+fn accepted(trace: &Trace) -> Result<(), String> {
+    let cells = Cells::of(trace);
+    let checker = Checker::new(trace, &cells);
+    for level in [Level::Writer, Level::Value, Level::Control] {
+        let mut series = checker.series(level);
+        for (first, second) in pairs(&found(trace, &cells, None, true)) {
+            let schedule = Schedule::up_to(second);
+            let name = |why| format!("{} and {} at {level}: {why}", first.0, second.0);
+            checker.check_order(schedule.iter(trace), first, second, level).map_err(name)?;
+            series.check(RaceKind::Order, &schedule, first, second).map_err(name)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_found_is_what_the_definition_says() {
+    for_random_traces(0..20_000, weak, as_defined);
+}
+
+#[test]
+fn what_is_found_among_events_of_all_kinds_is_what_the_definition_says() {
+    for_random_traces(0..3_000, any, as_defined);
+    for_random_traces(3_000..5_000, short_lived, as_defined);
+}
+
+#[test]
+fn every_finding_passes_the_checker() {
+    for_random_traces(0..8_000, weak, accepted);
+    for_random_traces(8_000..9_000, short_lived, accepted);
+}

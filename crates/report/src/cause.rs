@@ -1,0 +1,132 @@
+//! What a race by memory order is about: which atomics carried the news from the first access to the second, and what
+//! their orders lack.
+//!
+//! The chain of hand-overs is that of [`crate::story`], with every atomic counted as sequentially consistent. A link that
+//! atomics make is broken if the write does not release or the read does not acquire, by itself or by a fence.
+
+use crate::story::{self, Link};
+use crate::words;
+use snag_model::{Action, EventId, MemoryOrder, Op, Trace};
+use snag_pipeline::Race;
+
+/// The paragraph about a race by memory order.
+pub(crate) fn of_race(trace: &Trace, race: &Race) -> String {
+    let mut text = story::beginning(trace, race);
+    let broken = broken(trace, race);
+    let Some(first) = broken.first() else {
+        text += "What happened in between does not synchronise them by the rules of C11, C++20 and Rust.";
+        return text;
+    };
+    text += &carried(trace, first);
+    for more in &broken[1..] {
+        text.push(' ');
+        text += &carried(trace, more);
+    }
+    let why: Vec<&str> = [
+        broken.iter().any(|link| !link.released).then_some("a write that does not release hands nothing on"),
+        broken.iter().any(|link| !link.acquired).then_some("a read that does not acquire takes nothing over"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    text += &format!(
+        " By the rules of C11, C++20 and Rust, {}: nothing orders the two accesses, and compiler and processor may move \
+         them.",
+        why.join(", and ")
+    );
+    let repairs: Vec<String> = broken.iter().flat_map(|link| repairs(trace, link)).collect();
+    text += &format!(" The weakest repair: {}.", repairs.join(", and "));
+    text
+}
+
+/// A hand-over by an atomic that the memory orders do not make one.
+struct Broken {
+    /// The write and the read.
+    link: Link,
+    released: bool,
+    acquired: bool,
+}
+
+/// The links of the chain that do not synchronise; at least one for a race by memory order.
+fn broken(trace: &Trace, race: &Race) -> Vec<Broken> {
+    let Some(links) = story::strong_chain(trace, race.first, race.second) else { return Vec::new() };
+    let mut found = Vec::new();
+    // From when on the giving thread has known of the first access.
+    let mut since = race.first;
+    let mut at = 0;
+    while at < links.len() {
+        let gives = links[at].gives;
+        // A read-modify-write in between carries the release sequence on, whatever its order.
+        while at + 1 < links.len()
+            && trace.events.ops()[links[at].takes.index()] == Op::Rmw
+            && links[at].takes == links[at + 1].gives
+        {
+            at += 1;
+        }
+        let takes = links[at].takes;
+        let until = links.get(at + 1).map_or(race.second, |next| next.gives);
+        let op = |event: EventId| trace.events.ops()[event.index()];
+        if op(gives).is_atomic() && op(takes).is_atomic() {
+            let order = |event: EventId| trace.event(event).memory_order();
+            let released = order(gives).releases() || has_fence(trace, since, gives, MemoryOrder::releases);
+            let acquired = order(takes).acquires() || has_fence(trace, takes, until, MemoryOrder::acquires);
+            if !(released && acquired) {
+                found.push(Broken { link: Link { gives, takes }, released, acquired });
+            }
+        }
+        since = takes;
+        at += 1;
+    }
+    found
+}
+
+/// Whether the thread of both events has a fence between them.
+fn has_fence(trace: &Trace, from: EventId, to: EventId, kind: fn(MemoryOrder) -> bool) -> bool {
+    let thread = trace.thread_of(from);
+    (from.0 + 1..to.0).map(EventId).filter(|&event| trace.thread_of(event) == thread).any(|event| {
+        match trace.action(event) {
+            Action::Fence { order } => kind(order),
+            Action::MethodBegin { .. } | Action::MethodEnd { .. } => true,
+            _ => false,
+        }
+    })
+}
+
+/// Who handed what to whom, with the orders as they are.
+fn carried(trace: &Trace, broken: &Broken) -> String {
+    let Link { gives, takes } = broken.link;
+    let target = words::target(trace, gives);
+    let side = |event: EventId| {
+        let verb = match trace.events.ops()[event.index()] {
+            Op::Rmw => "updated",
+            Op::AtomicRead => "read",
+            _ => "wrote",
+        };
+        let order = trace.event(event).memory_order().word();
+        format!("{} {verb} it ({order}) at {}", words::thread(trace, event), words::place(trace, event))
+    };
+    format!("Only {} links them: {}, and {}.", words::clean(&target), side(gives), side(takes))
+}
+
+/// What to change for a hand-over to synchronise.
+fn repairs(trace: &Trace, broken: &Broken) -> Vec<String> {
+    let Link { gives, takes } = broken.link;
+    let stronger = |event: EventId, acquires: bool| {
+        let order = trace.event(event).memory_order();
+        let both = order.acquires() || order.releases();
+        match (both, acquires) {
+            (true, _) => MemoryOrder::AcqRel,
+            (false, true) => MemoryOrder::Acquire,
+            (false, false) => MemoryOrder::Release,
+        }
+    };
+    let release = (!broken.released).then(|| {
+        let (order, place) = (stronger(gives, false).word(), words::place(trace, gives));
+        format!("{order} for the write at {place} (or a release fence before it)")
+    });
+    let acquire = (!broken.acquired).then(|| {
+        let (order, place) = (stronger(takes, true).word(), words::place(trace, takes));
+        format!("{order} for the read at {place} (or an acquire fence after it)")
+    });
+    release.into_iter().chain(acquire).collect()
+}

@@ -1,0 +1,133 @@
+//! Litmus tests of memory orders in C, C++ and Rust: what is expected of each by the standards, and what is found.
+
+use crate::rust::rustc;
+use crate::support::*;
+use serde_json::Value;
+use std::path::Path;
+
+/// What a litmus test shows.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Shows {
+    Nothing,
+    /// A race by memory order, and nothing else.
+    Order,
+    /// A race in the plain sense.
+    Race,
+}
+use Shows::{Nothing, Order, Race};
+
+/// Threads of a litmus test, and what it shows.
+const TABLE: &[(&[&str], Shows)] = &[
+    // Message passing: a relaxed, releasing or sequentially consistent write, and a relaxed, acquiring, consuming or
+    // sequentially consistent read.
+    (&["w_rlx", "r_rlx"], Order),
+    (&["w_rlx", "r_con"], Order),
+    (&["w_rlx", "r_acq"], Order),
+    (&["w_rlx", "r_sc"], Order),
+    (&["w_rel", "r_rlx"], Order),
+    (&["w_rel", "r_con"], Nothing),
+    (&["w_rel", "r_acq"], Nothing),
+    (&["w_rel", "r_sc"], Nothing),
+    (&["w_sc", "r_rlx"], Order),
+    (&["w_sc", "r_con"], Nothing),
+    (&["w_sc", "r_acq"], Nothing),
+    (&["w_sc", "r_sc"], Nothing),
+    // Fences on both sides, on one side, with an order on the other.
+    (&["w_frel", "r_facq"], Nothing),
+    (&["w_frel", "r_rlx"], Order),
+    (&["w_rlx", "r_facq"], Order),
+    (&["w_frel", "r_acq"], Nothing),
+    (&["w_rel", "r_facq"], Nothing),
+    (&["w_far", "r_far"], Nothing),
+    (&["w_fsc", "r_fsc"], Nothing),
+    // Fences in the wrong place, and of the wrong kind.
+    (&["w_flate", "r_acq"], Order),
+    (&["w_rel", "r_fearly"], Order),
+    (&["w_fwrong", "r_acq"], Order),
+    (&["w_rel", "r_fwrong"], Order),
+    // Release sequences: read-modify-writes go on with one, whatever their order; stores end it, since C++20 also those
+    // of the same thread.
+    (&["w_rel", "s_rmw", "r_two"], Nothing),
+    (&["w_rel", "s_rmw", "s_rmw2", "r_three"], Nothing),
+    (&["w_rlx", "s_rmw", "r_two"], Order),
+    (&["w_frel", "s_rmw", "r_two"], Nothing),
+    (&["w_rel", "s_store", "r_two"], Order),
+    (&["s_own", "r_two"], Order),
+    // Sequence locks with atomic data and with plain data.
+    (&["lock_read_atomic", "lock_write_atomic", "lock_read_atomic"], Nothing),
+    (&["lock_read_plain", "lock_write_plain", "lock_read_plain"], Race),
+    // Double-checked locking.
+    (&["once_first_right", "once_then_right"], Nothing),
+    (&["once_first_wrong", "once_then_wrong"], Order),
+    // Dekker.
+    (&["dekker_first_sc", "dekker_second_sc"], Nothing),
+    (&["dekker_first_rlx", "dekker_second_rlx"], Order),
+    // Reference counts: with a fence for the last one, with both orders, without the fence (as in an Arc that leaves it
+    // out), relaxed.
+    (&["count_fence", "count_fence"], Nothing),
+    (&["count_acqrel", "count_acqrel"], Nothing),
+    (&["count_no_acquire", "count_no_acquire"], Order),
+    (&["count_rlx", "count_rlx"], Order),
+];
+
+/// What Snag finds in a run of a litmus test; every finding is verified again.
+fn found(folder: &Folder, threads: &[&str]) -> Shows {
+    let mut arguments = vec!["record", "-o", "run.snag", "--", "./litmus"];
+    arguments.extend(threads);
+    let output = snag(folder, &arguments);
+    assert_eq!(output.status.code(), Some(0), "{threads:?}: {}{}", text(&output), complaint(&output));
+    let checked = snag(folder, &["check", "--format", "json", "-o", "found.json", "run.snag"]);
+    assert!(matches!(checked.status.code(), Some(0 | 1)), "{threads:?}: {}", complaint(&checked));
+    let json: Value = serde_json::from_slice(&std::fs::read(folder.path("found.json")).unwrap()).unwrap();
+    let races = json["traces"][0]["races"].as_array().unwrap();
+    if races.is_empty() {
+        return Nothing;
+    }
+    let verified = snag(folder, &["verify", "run.snag", "found.json"]);
+    assert_eq!(verified.status.code(), Some(0), "{threads:?}: {}", text(&verified));
+    if races.iter().all(|race| race["kind"] == "order") { Order } else { Race }
+}
+
+/// Runs all tests but those that a language has no words for.
+fn all_rows(folder: &Folder, without: &str) {
+    let wrong: Vec<_> = TABLE
+        .iter()
+        .filter(|(threads, _)| !threads.contains(&without))
+        .map(|&(threads, expected)| (threads, expected, found(folder, threads)))
+        .filter(|(_, expected, found)| expected != found)
+        .collect();
+    assert!(wrong.is_empty(), "test, expected, found: {wrong:#?}");
+}
+
+fn source(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name)
+}
+
+#[test]
+fn litmus_tests_in_c_show_what_the_standard_says() {
+    if !have("gcc") {
+        return;
+    }
+    let folder = Folder::new("litmus-c");
+    compile("gcc", &["-g", "-O1", "-fsanitize=thread"], &source("litmus.c"), &folder.path("litmus"));
+    all_rows(&folder, "");
+}
+
+#[test]
+fn litmus_tests_in_cpp_show_what_the_standard_says() {
+    if !have("g++") {
+        return;
+    }
+    let folder = Folder::new("litmus-cpp");
+    let flags = ["-std=c++20", "-g", "-O1", "-fsanitize=thread", "-Wno-tsan"];
+    compile("g++", &flags, &source("litmus.cpp"), &folder.path("litmus"));
+    all_rows(&folder, "");
+}
+
+#[test]
+fn litmus_tests_in_rust_show_what_the_standard_says() {
+    let folder = Folder::new("litmus-rust");
+    if rustc(&source("rust/litmus.rs"), &["-Copt-level=1"], &folder.path("litmus")) {
+        all_rows(&folder, "r_con");
+    }
+}
