@@ -6,6 +6,7 @@ pub use read::Part;
 
 use crate::code::Code;
 use crate::layout::Layouts;
+use crate::ring::Drain;
 use crate::seal::{Seal, Sealed};
 use crate::wire::Segment;
 use snag_model::{EventId, ThreadId, Trace};
@@ -175,13 +176,29 @@ impl Recorded {
         self.about.iter().find(|(k, _)| k == key).map(|(_, value)| value.as_str())
     }
 
+    /// What threads might still do when the program was about to end. Recordings that do not say so were made when
+    /// nobody waited for them.
+    pub fn drain(&self) -> Drain {
+        self.about("drain").and_then(|drain| drain.parse().ok()).unwrap_or(Drain::OFF)
+    }
+
     /// The schedule of the recording, to be followed again.
-    pub fn schedule(&self) -> Vec<Segment> {
-        // A turn ends with as many steps as the thread's next one starts with.
+    pub fn schedule(&self, trace: &Trace) -> Vec<Segment> {
+        let numbers = thread_numbers(trace);
+        let mut done: HashMap<u32, u64> = HashMap::new();
+        for (thread, step) in trace.events.threads().iter().zip(self.steps(trace)) {
+            done.insert(numbers[thread.index()] as u32, step);
+        }
+        // A turn ends with as many steps as the thread's next one starts with. Its last one ends with its last event:
+        // others have come after it. The last of all goes on to the end of the program.
         let mut next: HashMap<u32, u64> = HashMap::new();
         let mut segments = Vec::with_capacity(self.turns.len());
         for &(thread, timed_out, steps) in self.turns.iter().rev() {
-            let until = next.insert(thread, steps).unwrap_or(u64::MAX);
+            let until = match next.insert(thread, steps) {
+                Some(until) => until,
+                None if segments.is_empty() => u64::MAX,
+                None => done.get(&thread).map_or(steps, |&last| last.max(steps)),
+            };
             segments.push(Segment { thread, timeout: timed_out as u32, until });
         }
         segments.reverse();

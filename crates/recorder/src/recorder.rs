@@ -1,7 +1,7 @@
 //! Starts a program, records it, writes the trace.
 
 use crate::beside::kind;
-use crate::ring::{Ring, Settings};
+use crate::ring::{Drain, Ring, Settings};
 use crate::runtime::Library;
 use crate::seal::{SEAL, Seal};
 use crate::symbols::Symbols;
@@ -111,6 +111,8 @@ pub struct Recorder {
     seal: Option<Seal>,
     /// Whether threads run freely.
     free: bool,
+    /// What threads may still do when the program is about to end.
+    drain: Drain,
     /// The translation.
     pub translator: Translator,
     /// Processor time of this process and of its children when the program was started.
@@ -170,8 +172,9 @@ impl Recorder {
         if let Some(chunks) = ring.own_chunks() {
             translator.run_freely(chunks);
         }
-        let (command, free, seal) = (options.command.clone(), options.settings.free, options.seal.clone());
-        Ok(Recorder { ring, child, _library: library, command, free, seal, translator, before })
+        let (command, seal) = (options.command.clone(), options.seal.clone());
+        let Settings { free, drain, .. } = options.settings;
+        Ok(Recorder { ring, child, _library: library, command, free, drain, seal, translator, before })
     }
 
     /// Starts a program and records it into a file. The file is opened first: if that fails, nothing has happened, and
@@ -351,6 +354,7 @@ impl Recorder {
             say("program", &program.canonicalize().unwrap_or(program).to_string_lossy());
         }
         say("environment", &environment());
+        say("drain", &self.drain.to_string());
         if self.free {
             say("threads", FREELY);
         }

@@ -6,8 +6,10 @@
 
 use crate::wire::{self, CHUNK, Header, OWN_CHUNK, OWN_CHUNKS, PAGE, Segment};
 use std::ffi::CString;
+use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::time::Duration;
@@ -58,11 +60,68 @@ pub struct Settings {
     pub look_before: usize,
     /// Threads run at the same time instead of one after the other.
     pub free: bool,
+    /// What the other threads may still do when the program is about to end.
+    pub drain: Drain,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { quantum: 10_000, seed: 0, schedule: Vec::new(), stop_at_end: false, look_before: 0, free: false }
+        Settings {
+            quantum: 10_000,
+            seed: 0,
+            schedule: Vec::new(),
+            stop_at_end: false,
+            look_before: 0,
+            free: false,
+            drain: Drain::default(),
+        }
+    }
+}
+
+/// How long the end of a program is put off, so that threads that can run do. Written as `STEPS` or
+/// `STEPS,MILLISECONDS`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drain {
+    /// Steps of each thread; 0: the end is not put off.
+    pub steps: u64,
+    /// Milliseconds for all of them.
+    pub milliseconds: u32,
+}
+
+impl Drain {
+    /// The end is not put off.
+    pub const OFF: Drain = Drain { steps: 0, milliseconds: 0 };
+}
+
+impl Default for Drain {
+    fn default() -> Drain {
+        Drain { steps: 5000, milliseconds: 200 }
+    }
+}
+
+impl fmt::Display for Drain {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self.steps {
+            0 => f.write_str("0"),
+            steps => write!(f, "{steps},{}", self.milliseconds),
+        }
+    }
+}
+
+impl FromStr for Drain {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Drain, String> {
+        let (steps, milliseconds) = match text.split_once(',') {
+            Some((steps, milliseconds)) => (steps, Some(milliseconds)),
+            None => (text, None),
+        };
+        let steps = steps.parse().map_err(|_| format!("'{steps}' is not a number of steps"))?;
+        let milliseconds = match milliseconds {
+            Some(text) => text.parse().map_err(|_| format!("'{text}' is not a number of milliseconds"))?,
+            None => Drain::default().milliseconds,
+        };
+        Ok(if steps == 0 { Drain::OFF } else { Drain { steps, milliseconds } })
     }
 }
 
@@ -258,6 +317,8 @@ impl Ring {
             header.watchdog = 20;
             header.segments = settings.schedule.len() as u64;
             header.stop_at_end = settings.stop_at_end as u32;
+            header.drain_steps = settings.drain.steps;
+            header.drain_time = settings.drain.milliseconds;
             header.look_before = settings.look_before as u64;
             header.free = settings.free as u32;
             let schedule = memory.add(PAGE).cast::<Segment>();

@@ -88,6 +88,10 @@ pub struct Header {
     pub look_before: u64,
     /// Set by the tool when it has looked.
     pub looked: AtomicU32,
+    /// Milliseconds for which the end of the program is put off at most, so that other threads can run.
+    pub drain_time: u32,
+    /// Steps that each of them may take meanwhile; 0: the end is not put off.
+    pub drain_steps: u64,
 }
 
 /// [`Header::trouble`]: more threads than the runtime has room for; the rest is not recorded.

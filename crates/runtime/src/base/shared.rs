@@ -20,6 +20,10 @@ pub struct Wanted {
     pub stop_at_end: bool,
     /// The tool looks before this segment; 0: nowhere.
     pub look_before: u64,
+    /// Steps that each thread may take while the end of the program is put off; 0: it is not.
+    pub drain_steps: u64,
+    /// Milliseconds for which it is put off at most.
+    pub drain_time: u32,
     /// Bytes of the shared memory.
     length: usize,
 }
@@ -37,6 +41,8 @@ pub fn wanted() -> &'static Wanted {
         segments: 0,
         stop_at_end: false,
         look_before: 0,
+        drain_steps: 0,
+        drain_time: 0,
         length: 0,
     };
     WANTED.get().unwrap_or(&NOTHING)
@@ -83,6 +89,8 @@ pub fn attach(path: &[u8]) -> bool {
         segments: header.segments as usize,
         stop_at_end: header.stop_at_end != 0,
         look_before: header.look_before,
+        drain_steps: header.drain_steps,
+        drain_time: header.drain_time,
         length: length as usize,
     };
     WANTED.set(wanted).is_ok()

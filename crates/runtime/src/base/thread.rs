@@ -78,6 +78,8 @@ pub struct Thread {
     pub notified_by: Relaxed<u64>,
     /// Steps done before it got the token last.
     pub steps: Relaxed<u64>,
+    /// Steps done while the end of the program is put off.
+    pub drained: Relaxed<u64>,
     /// Depth of `__tsan_ignore_thread_begin`: its plain accesses do not count.
     pub ignoring: Relaxed<u32>,
     /// How often its destructor of thread-specific data is still put off.

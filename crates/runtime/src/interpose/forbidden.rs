@@ -6,7 +6,7 @@ use crate::base::c;
 use crate::base::kernel::{self, number, system};
 use crate::base::lock::futex_wake;
 use crate::base::shared::is_shared;
-use crate::interpose::threads;
+use crate::interpose::{ending, threads};
 use crate::pass_on;
 use crate::scheduler::{give_up_because_of, is_on, watchdog};
 use crate::wire::{FORBIDDEN, UNMAPPED};
@@ -28,6 +28,7 @@ pub fn before_system_call(n: i64, arguments: &[usize; 6]) {
         number::MMAP if arguments[3] & FIXED != 0 => before_change(arguments[0], arguments[1]),
         number::PRCTL | number::SECCOMP => before_filter(n, arguments),
         number::EXIT => threads::leaves(arguments[0]),
+        number::EXIT_GROUP => ending::before_exit_group(),
         _ => {}
     }
 }
@@ -49,7 +50,11 @@ fn before_filter(n: i64, arguments: &[usize; 6]) {
         number::PRCTL => arguments[0] == SET_SECCOMP,
         _ => SET_MODES.contains(&arguments[0]),
     };
-    if is_filter && !leaves_us_alone(n, arguments) {
+    if !is_filter {
+        return;
+    }
+    ending::is_restricted();
+    if !leaves_us_alone(n, arguments) {
         give_up_because_of(FORBIDDEN);
         // Its own system calls would be forbidden, too, and end the program.
         watchdog::await_end();

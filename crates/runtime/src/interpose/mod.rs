@@ -11,6 +11,7 @@ pub mod cancel;
 pub mod conditions;
 pub mod context;
 pub mod descriptors;
+pub mod ending;
 pub mod exit;
 pub mod forbidden;
 pub mod futex;

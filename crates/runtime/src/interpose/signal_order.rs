@@ -3,6 +3,7 @@
 
 use crate::base::c::Pointer;
 use crate::interpose::descriptors::{begins, gives, gives_object, noting, takes_object};
+use crate::interpose::signals::before_kill;
 use crate::wire::SIGNALS;
 use crate::{pass_on, stubs};
 use core::ffi::{c_int, c_uint};
@@ -41,7 +42,6 @@ macro_rules! send {
 }
 
 send! {
-    kill "rdx" (p: c_int, s: c_int) -> c_int;
     killpg "rdx" (p: c_int, s: c_int) -> c_int;
     tgkill "rcx" (p: c_int, t: c_int, s: c_int) -> c_int;
     pthread_kill "rdx" (t: usize, s: c_int) -> c_int;
@@ -53,12 +53,19 @@ send! {
     timer_settime "r8" (t: Pointer, f: c_int, n: Pointer, o: Pointer) -> c_int;
 }
 
+extern "C" fn send_to_process(process: c_int, signal: c_int, pc: usize) -> c_int {
+    noting(pc, false, sends, || {
+        before_kill(process, signal);
+        pass_on!(kill(process: c_int, signal: c_int) -> c_int)
+    })
+}
+
 extern "C" fn set_timer(descriptor: c_int, flags: c_int, new: Pointer, old: Pointer, pc: usize) -> c_int {
     let really = || pass_on!(timerfd_settime(descriptor: c_int, flags: c_int, new: Pointer, old: Pointer) -> c_int);
     noting(pc, false, || gives(descriptor), really)
 }
 
-stubs! { timerfd_settime "r8" set_timer; }
+stubs! { kill "rdx" send_to_process; timerfd_settime "r8" set_timer; }
 
 macro_rules! spawn {
     ($($name:ident)*) => {$(

@@ -5,14 +5,15 @@ use crate::base::kernel;
 use crate::base::program::{Address, Plain};
 use crate::base::record::flush_what_is_there;
 use crate::base::relaxed::{Relaxed, Word};
-use crate::base::thread::{self, Thread};
+use crate::base::thread::{self, Thread, inside};
 use crate::interpose::context::{Context, interrupted_at};
+use crate::interpose::ending::comes_from_us;
 use crate::interpose::lifecycle::is_ours;
 use crate::interpose::{cancel, signal_order};
 use crate::pass_on;
 use crate::rewrite::probe;
 use crate::scheduler::free_running::{around_handler, leaving};
-use crate::scheduler::{Next, enter, is_holder, is_on, release};
+use crate::scheduler::{Next, Verdict, enter, is_holder, is_on, park, release, verdict};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -34,6 +35,7 @@ const NO_ACTION: Action = Action { handler: 0, mask: [0; 16], flags: 0, restorer
 pub const SA_SIGINFO: c_int = 4;
 pub const SA_RESTART: c_int = 0x1000_0000;
 const SA_NODEFER: c_int = 0x4000_0000;
+const SA_ONSTACK: c_int = 0x0800_0000;
 
 const DEFAULT: usize = 0;
 const IGNORE: usize = 1;
@@ -154,7 +156,57 @@ pub fn call_or_die(signal: c_int, information: Pointer, context: Pointer) {
     kernel::send(kernel::thread_id(), signal);
 }
 
+/// Signals that end a program that does nothing about them, and that it may have sent itself.
+const DEADLY: [c_int; 15] = [1, 2, 3, 4, 6, 7, 8, 10, 11, 12, 13, 14, 15, 24, 25];
+
+/// The program is about to end. How it ends is decided: a thread that dies meanwhile does not change it.
+pub fn catch_deadly() {
+    for signal in DEADLY {
+        let mut now = NO_ACTION;
+        let known = really_change(signal, core::ptr::null(), &mut now) == 0;
+        if known && now.handler == DEFAULT && action(signal).handler == DEFAULT {
+            let flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK | SA_NODEFER;
+            let action = Action { handler: on_signal as *const () as usize, flags, ..NO_ACTION };
+            really_change(signal, &action, core::ptr::null_mut());
+        }
+    }
+}
+
+/// Stands still if the program is ending already, and what the thread is about to send would end it in another way.
+pub fn before_kill(process: c_int, signal: c_int) {
+    const SIGKILL: c_int = 9;
+    let Some(thread) = thread::current().filter(|thread| is_on() && verdict(thread) == Verdict::Parks) else { return };
+    let is_deadly = signal == SIGKILL || DEADLY.contains(&signal) && action(signal).handler == DEFAULT;
+    if is_deadly && thread.is_outside() && (process == 0 || process as u32 == kernel::pid()) {
+        inside(thread, || park(thread));
+    }
+}
+
+/// A signal about which the program does nothing: see [`catch_deadly`].
+#[cold]
+fn on_deadly(signal: c_int, information: Pointer, context: Pointer) {
+    const SIGPIPE: c_int = 13;
+    let is_its_own = is_fault(signal) || signal == SIGPIPE || comes_from_us(information, kernel::pid());
+    match thread::current().filter(|_| is_on() && is_its_own) {
+        Some(thread) => match verdict(thread) {
+            Verdict::Dies => call_or_die(signal, information, context),
+            Verdict::Ignores => {}
+            Verdict::Parks => {
+                if is_holder(thread) {
+                    flush_what_is_there();
+                }
+                // If the program does not end after all, it comes again, or has been one of many.
+                inside(thread, || park(thread));
+            }
+        },
+        None => call_or_die(signal, information, context),
+    }
+}
+
 extern "C" fn on_signal(signal: c_int, information: Pointer, context: Pointer) {
+    if action(signal).handler == DEFAULT {
+        return on_deadly(signal, information, context);
+    }
     let call = || call(signal, information, context);
     let Some(thread) = thread::current().filter(|_| is_on()) else { return call() };
     if is_fault(signal) {

@@ -7,6 +7,7 @@ use crate::base::relaxed::Relaxed;
 use crate::base::shared::{header, segments, wanted};
 use crate::base::thread::{self, State, Thread};
 use crate::protocol::go::Sleepers;
+use crate::scheduler::drain::{Drain, is_draining};
 use crate::scheduler::free_running::{self, is_free};
 use crate::scheduler::recording::is_on;
 use crate::scheduler::token::{FREE_RUNNING, HOLDER, IGNORING, NOBODY};
@@ -15,7 +16,7 @@ use core::sync::atomic::Ordering::*;
 
 /// Decides who gets the token. Only the holder of this lock changes the states of threads.
 pub static SCHEDULER: Mutex<Scheduler> =
-    Mutex::new(Scheduler { runnable: Vec::new(), blocked: Vec::new(), random: 0, segment: 0 });
+    Mutex::new(Scheduler { runnable: Vec::new(), blocked: Vec::new(), random: 0, segment: 0, drain: None });
 
 pub struct Scheduler {
     /// Threads that wait for the token, first come first.
@@ -26,6 +27,8 @@ pub struct Scheduler {
     random: u64,
     /// Next segment of the schedule to follow.
     segment: usize,
+    /// Set while the end of the program is put off.
+    pub(super) drain: Option<Drain>,
 }
 
 /// Whether the schedule is still followed. Changed under the lock, read without it.
@@ -40,7 +43,8 @@ pub fn following() -> bool {
 
 /// Whether some thread waits for its turn.
 pub fn others_wait() -> bool {
-    RUNNABLE.get() > 0 || following()
+    // A thread that is drained and has no steps left makes way for the one that ends the program.
+    RUNNABLE.get() > 0 || following() || is_draining()
 }
 
 /// Ends the holder's turn at its next step, unless a schedule is followed.
@@ -123,16 +127,56 @@ impl Scheduler {
                 _ => stop_following(wire::DIVERGED),
             }
         }
-        if stopped_for_good() || self.runnable.is_empty() {
+        if stopped_for_good() {
             return HOLDER.0.store(NOBODY, Release);
         }
-        let index = match self.random {
+        if self.drain.is_some() {
+            return self.dispatch_drained();
+        }
+        if self.runnable.is_empty() {
+            return HOLDER.0.store(NOBODY, Release);
+        }
+        let index = self.choose(self.runnable.len());
+        self.give_to(index);
+    }
+
+    /// One of so many threads: the first, or any.
+    fn choose(&mut self, count: usize) -> usize {
+        match self.random {
             0 => 0,
-            _ => self.random() as usize % self.runnable.len(),
-        };
+            _ => self.random() as usize % count,
+        }
+    }
+
+    /// Gives the token to a thread in the queue.
+    fn give_to(&mut self, index: usize) {
         let thread = self.runnable.remove(index);
         RUNNABLE.set(self.runnable.len());
         self.give(thread);
+    }
+
+    /// The same while the end of the program is put off: the token goes to a thread that may still run, and else back
+    /// to the one that ends the program.
+    fn dispatch_drained(&mut self) {
+        let Some(drain) = self.drain else { return };
+        if let Some(index) = self.runnable.iter().position(|&thread| thread == drain.ender) {
+            return self.give_to(index);
+        }
+        let in_time = drain.is_in_time();
+        if in_time {
+            let may_run: Vec<usize> =
+                (0..self.runnable.len()).filter(|&index| drain.lets_run(self.runnable[index])).collect();
+            if !may_run.is_empty() {
+                let index = may_run[self.choose(may_run.len())];
+                return self.give_to(index);
+            }
+        }
+        if !drain.ender.is(State::Blocked) || in_time && drain.may_come_back() {
+            // It comes itself, in time or when the time is over.
+            return HOLDER.0.store(NOBODY, Release);
+        }
+        self.unblock(drain.ender);
+        self.give(drain.ender);
     }
 
     fn give(&mut self, thread: &'static Thread) {
@@ -157,6 +201,10 @@ impl Scheduler {
             None if self.random != 0 => 1 + (self.random() % (2 * wanted().quantum)) as i64,
             None => wanted().quantum as i64,
         };
+        let granted = match self.drain {
+            Some(drain) => granted.min(drain.left(thread)),
+            None => granted,
+        };
         page().granted.set(granted);
         page().budget.set(granted);
         let timed_out = (thread.was_blocked.replace(false) && thread.timed_out.get()) as u64;
@@ -170,7 +218,11 @@ impl Scheduler {
     /// Ends the turn of the holder; `dispatch` follows.
     pub fn end_turn(&mut self, thread: &Thread) {
         let left = page().budget.get();
-        thread.steps.add((page().granted.replace(left) - left) as u64);
+        let taken = (page().granted.replace(left) - left) as u64;
+        thread.steps.add(taken);
+        if self.drain.is_some() {
+            thread.drained.add(taken);
+        }
         if is_free() {
             put3(wire::head(op::TURN_END, 0, 0), free_running::time(), 0);
         }

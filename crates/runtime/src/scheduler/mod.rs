@@ -4,10 +4,12 @@
 //! next, which [`dispatch`] picks. A thread that has to wait for another one [`block`]s. Where threads are
 //! [`free_running`], they hold the token only while they synchronise. The [`watchdog`] takes the token from a thread
 //! that neither records nor lets go, and [`spin`] recognises threads that wait in a loop. [`lifetime`] is about the
-//! first and the last turn of a thread, [`recording`] about the first and the last of all.
+//! first and the last turn of a thread, [`recording`] about the first and the last of all, and [`drain`] about those that
+//! threads get when the program is about to end.
 
 mod block;
 mod dispatch;
+mod drain;
 pub mod free_running;
 mod lifetime;
 mod next;
@@ -19,6 +21,7 @@ mod wipe;
 
 pub use block::{Deadline, block, block_cancellable, if_alive, interrupt, next_notify, retry_locks, wake};
 pub use dispatch::{SCHEDULER, end_turn_early, others_wait};
+pub use drain::{Verdict, claim_end, drain, forgive_end, park, verdict};
 pub use lifetime::{admit, bury, first_turn, retire};
 pub use next::{Doing, Next};
 pub use recording::{end_with_last, forget_in_child, give_up, give_up_because_of, is_on, start};

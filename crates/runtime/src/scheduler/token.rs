@@ -65,7 +65,7 @@ pub fn preempt(thread: &'static Thread, next: Next) {
     }
 }
 
-fn let_others_run(mut scheduler: Guard<Scheduler>, thread: &'static Thread) {
+pub(super) fn let_others_run(mut scheduler: Guard<Scheduler>, thread: &'static Thread) {
     thread.set(State::Runnable);
     scheduler.end_turn(thread);
     scheduler.queue(thread);

@@ -5,7 +5,7 @@ use crate::failure::{Failure, Status};
 use crate::interrupt::{self, Doing, Then};
 use crate::{secret, temporary};
 use snag_recorder::recorder::DAMAGED;
-use snag_recorder::ring::Settings;
+use snag_recorder::ring::{Drain, Settings};
 use snag_recorder::{Ended, Options, Prints, Recorder, Summary, Unrecorded};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -45,13 +45,17 @@ pub struct How {
     /// Let threads run at the same time, as they do without Snag; what is recorded so cannot be replayed
     #[arg(long, conflicts_with_all = ["quantum", "seed"])]
     free_running: bool,
+    /// When the program is about to end, let each thread that can run do N more steps, in MS milliseconds altogether;
+    /// 0: none
+    #[arg(long, value_name = "N[,MS]", default_value_t = Drain::default())]
+    drain: Drain,
 }
 
 impl How {
     /// For the recorder.
     pub fn settings(&self) -> Settings {
         let seed = self.seed.unwrap_or(0);
-        Settings { quantum: self.quantum, seed, free: self.free_running, ..Settings::default() }
+        Settings { quantum: self.quantum, seed, free: self.free_running, drain: self.drain, ..Settings::default() }
     }
 }
 

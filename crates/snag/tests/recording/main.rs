@@ -4,6 +4,7 @@
 
 mod asked;
 mod attempts;
+mod draining;
 mod endings;
 mod examples;
 mod freely;
