@@ -97,7 +97,7 @@ pub fn may_write(at: Pointer, length: usize) {
     }
 }
 
-fn may_read(at: Pointer, length: usize) {
+pub fn may_read(at: Pointer, length: usize) {
     if is_free() {
         put3(head(op::MAY_TOUCH, 0, 0), at as u64, length as u64);
     }

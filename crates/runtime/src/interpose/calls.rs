@@ -91,6 +91,8 @@ macro_rules! stub {
     };
 }
 
+pub(crate) use stub;
+
 /// A child has ended, and this is how.
 fn ended(status: Pointer, child: c_int) {
     if child > 0 {
