@@ -6,6 +6,7 @@
 
 use crate::base::c::{self, Pointer};
 use crate::base::kernel;
+use crate::base::program::Address;
 use crate::base::record::{put_range, put3};
 use crate::base::thread::{self, inside};
 use crate::interpose::{cancel, signals};
@@ -101,6 +102,34 @@ pub fn may_read(at: Pointer, length: usize) {
     if is_free() {
         put3(head(op::MAY_TOUCH, 0, 0), at as u64, length as u64);
     }
+}
+
+/// The same for what the kernel looks at: it reports bad addresses, so nothing may be touched there if there is none.
+pub fn gives_kernel(at: Pointer, length: usize) {
+    if length > 0 && is_there(at as usize, length) {
+        reads(at, length);
+    }
+}
+
+/// The same for a text.
+pub fn gives_kernel_text(at: Pointer) {
+    const PAGE: usize = 4096;
+    let (first, mut length) = (at as usize, 0);
+    while !at.is_null() && is_there(first + length, 1) {
+        let most = PAGE - (first + length) % PAGE;
+        let found = Address(first + length).text_length(most);
+        length += found;
+        if found < most {
+            return reads(at, length + 1);
+        }
+    }
+}
+
+/// Whether memory can be read at both ends of a range.
+fn is_there(at: usize, length: usize) -> bool {
+    const PAGE: usize = 4096;
+    let last = at.wrapping_add(length - 1);
+    kernel::can_read(at) && (at / PAGE == last / PAGE || kernel::can_read(last))
 }
 
 pub fn reads(at: Pointer, length: usize) {

@@ -4,9 +4,11 @@
 use crate::base::c::{self, EBUSY, Pointer, standard_error, standard_output};
 use crate::base::record::put3;
 use crate::base::thread::inside;
-use crate::interpose::descriptors::{self, begins, closes, gives_object, made, making, noting, shared, takes_object};
-use crate::interpose::library::effects::{path, reads, text, wide, writes};
-use crate::interpose::library::{self, calls_out};
+use crate::interpose::descriptors::{
+    self, begins, closes, gives_object, made, making, noting, read_by_others, shared, takes_object,
+};
+use crate::interpose::library;
+use crate::interpose::library::effects::{fills, path, reads, text, wide, writes};
 use crate::interpose::locks::contend;
 use crate::interpose::signal_order;
 use crate::scheduler::free_running::leave;
@@ -46,6 +48,12 @@ pub fn puts_into_and(descriptor: c_int, pc: usize, note: impl FnOnce()) {
     }
 }
 
+fn puts(stream: Pointer, pc: usize) {
+    if !stream.is_null() && read_by_others(number_of(stream)).is_some() {
+        puts_into_and(number_of(stream), pc, || ());
+    }
+}
+
 /// The same for a stream.
 pub fn puts_and(stream: Pointer, pc: usize, note: impl FnOnce()) {
     if library::counts(pc) && !stream.is_null() {
@@ -54,11 +62,14 @@ pub fn puts_and(stream: Pointer, pc: usize, note: impl FnOnce()) {
 }
 
 macro_rules! open {
-    ($number:path; $($name:ident $register:literal ($($argument:ident: $type:ty),*);)*) => {$(
+    ($number:path; $($name:ident $register:literal ($($argument:ident: $type:ty),*) $reads:expr;)*) => {$(
         const _: () = {
             extern "C" fn recorded($($argument: $type,)* pc: usize) -> Pointer {
                 let call = || pass_on!($name($($argument: $type),*) -> Pointer);
                 making(pc, false, call, |opened| {
+                    if !opened.is_null() {
+                        $reads;
+                    }
                     if !opened.is_null() && $number(*opened) >= 0 {
                         made($number(*opened));
                     }
@@ -71,10 +82,12 @@ macro_rules! open {
 
 open! {
     number_of;
-    fopen "rdx" (p: Pointer, m: Pointer); fopen64 "rdx" (p: Pointer, m: Pointer);
-    tmpfile "rdi" (); tmpfile64 "rdi" ();
+    fopen "rdx" (p: Pointer, m: Pointer) { path(p as usize); path(m as usize) };
+    fopen64 "rdx" (p: Pointer, m: Pointer) { path(p as usize); path(m as usize) };
+    tmpfile "rdi" () ();
+    tmpfile64 "rdi" () ();
 }
-open! { directory_number; opendir "rsi" (p: Pointer); }
+open! { directory_number; opendir "rsi" (p: Pointer) path(p as usize); }
 
 macro_rules! close {
     ($number:path; $($name:ident $register:literal;)*) => {$(
@@ -148,13 +161,47 @@ write! {
     fputws_unlocked "rdx" (t: usize, f: usize) -> c_int; f; wide(t);
     perror "rsi" (t: usize) -> (); standard_error(); text(t);
     psignal "rdx" (k: c_int, t: usize) -> (); standard_error(); text(t);
-    fputc "rdx" (k: c_int, f: usize) -> c_int; f; ();
-    putc "rdx" (k: c_int, f: usize) -> c_int; f; ();
-    putw "rdx" (k: c_int, f: usize) -> c_int; f; ();
-    fputwc "rdx" (k: c_int, f: usize) -> c_int; f; ();
-    putwc "rdx" (k: c_int, f: usize) -> c_int; f; ();
-    fflush "rsi" (f: usize) -> c_int; f; ();
 }
+
+/// Calls that write a character, or nothing of the program's: they count only where somebody reads it.
+macro_rules! write_only {
+    ($($name:ident $register:literal ($($argument:ident: $type:ty),*) -> $result:ty; $stream:expr;)*) => {$(
+        const _: () = {
+            extern "C" fn recorded($($argument: $type,)* pc: usize) -> $result {
+                if is_on() {
+                    puts($stream as Pointer, pc);
+                }
+                pass_on!($name($($argument: $type),*) -> $result)
+            }
+            stubs! { $name $register recorded; }
+        };
+    )*};
+}
+
+write_only! {
+    fputc "rdx" (k: c_int, f: usize) -> c_int; f;
+    putc "rdx" (k: c_int, f: usize) -> c_int; f;
+    putw "rdx" (k: c_int, f: usize) -> c_int; f;
+    fputwc "rdx" (k: c_int, f: usize) -> c_int; f;
+    putwc "rdx" (k: c_int, f: usize) -> c_int; f;
+    fflush "rsi" (f: usize) -> c_int; f;
+}
+
+// Places in a file, and streams that end in memory: where it is, is stored at once and whenever they are written.
+library::calls_out! {
+    fgetpos "rdx" (f: usize, to: usize) -> c_int; fills(to, PLACE); |r| if r == 0 { writes(to, PLACE) };
+    fgetpos64 "rdx" (f: usize, to: usize) -> c_int; fills(to, PLACE); |r| if r == 0 { writes(to, PLACE) };
+    fsetpos "rdx" (f: usize, from: usize) -> c_int; reads(from, PLACE); |_r| ();
+    fsetpos64 "rdx" (f: usize, from: usize) -> c_int; reads(from, PLACE); |_r| ();
+    open_memstream "rdx" (to: usize, size: usize) -> usize; { fills(to, 8); fills(size, 8) };
+        |r| if r != 0 { writes(to, 8); writes(size, 8) };
+    open_wmemstream "rdx" (to: usize, size: usize) -> usize; { fills(to, 8); fills(size, 8) };
+        |r| if r != 0 { writes(to, 8); writes(size, 8) };
+    fdopen "rdx" (fd: c_int, m: usize) -> usize; text(m); |_r| ();
+}
+
+/// A `fpos_t`.
+const PLACE: usize = 16;
 
 // A stream has a lock that programs may take for themselves.
 

@@ -8,6 +8,7 @@ mod examples;
 mod freely;
 mod hostile;
 mod interrupts;
+mod library;
 mod replaying;
 mod reports;
 mod rust;

@@ -247,27 +247,27 @@ macro_rules! printf {
 printf! {
     vsnprintf "r8", snprintf (to: usize, n: usize, format: usize);
         |pc, a, call| into_memory(pc, (format, false), a, || fills(to, n), call, |r| cut(to, n, r, 1));
-    __vsnprintf_chk stack, __snprintf_chk (to: usize, n: usize, k: c_int, m: usize, format: usize);
+    __vsnprintf_chk stack, __snprintf_chk (to: usize, n: usize, _k: c_int, _m: usize, format: usize);
         |pc, a, call| into_memory(pc, (format, false), a, || fills(to, n), call, |r| cut(to, n, r, 1));
     vsprintf "rcx", sprintf (to: usize, format: usize);
         |pc, a, call| into_memory(pc, (format, false), a, || fills(to, UNKNOWN), call, |r| writes(to, r + 1));
-    __vsprintf_chk "r9", __sprintf_chk (to: usize, k: c_int, m: usize, format: usize);
+    __vsprintf_chk "r9", __sprintf_chk (to: usize, _k: c_int, _m: usize, format: usize);
         |pc, a, call| into_memory(pc, (format, false), a, || fills(to, UNKNOWN), call, |r| writes(to, r + 1));
     vasprintf "rcx", asprintf (to: usize, format: usize);
         |pc, a, call| into_memory(pc, (format, false), a, || fills(to, 8), call, |r| allocated(to, r));
-    __vasprintf_chk "r8", __asprintf_chk (to: usize, k: c_int, format: usize);
+    __vasprintf_chk "r8", __asprintf_chk (to: usize, _k: c_int, format: usize);
         |pc, a, call| into_memory(pc, (format, false), a, || fills(to, 8), call, |r| allocated(to, r));
     vswprintf "r8", swprintf (to: usize, n: usize, format: usize);
         |pc, a, call| into_memory(pc, (format, true), a, || fills(to, WIDE * n), call, |r| cut(to, n, r, WIDE));
-    __vswprintf_chk stack, __swprintf_chk (to: usize, n: usize, k: c_int, m: usize, format: usize);
+    __vswprintf_chk stack, __swprintf_chk (to: usize, n: usize, _k: c_int, _m: usize, format: usize);
         |pc, a, call| into_memory(pc, (format, true), a, || fills(to, WIDE * n), call, |r| cut(to, n, r, WIDE));
     vprintf "rdx", printf (format: usize);
         |pc, a, call| into_stream(pc, (format, false), a, |pc, note| puts_and(standard_output() as Pointer, pc, note), call);
-    __vprintf_chk "rcx", __printf_chk (k: c_int, format: usize);
+    __vprintf_chk "rcx", __printf_chk (_k: c_int, format: usize);
         |pc, a, call| into_stream(pc, (format, false), a, |pc, note| puts_and(standard_output() as Pointer, pc, note), call);
     vfprintf "rcx", fprintf (f: usize, format: usize);
         |pc, a, call| into_stream(pc, (format, false), a, |pc, note| puts_and(f as Pointer, pc, note), call);
-    __vfprintf_chk "r8", __fprintf_chk (f: usize, k: c_int, format: usize);
+    __vfprintf_chk "r8", __fprintf_chk (f: usize, _k: c_int, format: usize);
         |pc, a, call| into_stream(pc, (format, false), a, |pc, note| puts_and(f as Pointer, pc, note), call);
     vwprintf "rdx", wprintf (format: usize);
         |pc, a, call| into_stream(pc, (format, true), a, |pc, note| puts_and(standard_output() as Pointer, pc, note), call);
@@ -275,6 +275,6 @@ printf! {
         |pc, a, call| into_stream(pc, (format, true), a, |pc, note| puts_and(f as Pointer, pc, note), call);
     vdprintf "rcx", dprintf (fd: c_int, format: usize);
         |pc, a, call| into_stream(pc, (format, false), a, |pc, note| puts_into_and(fd, pc, note), call);
-    __vdprintf_chk "r8", __dprintf_chk (fd: c_int, k: c_int, format: usize);
+    __vdprintf_chk "r8", __dprintf_chk (fd: c_int, _k: c_int, format: usize);
         |pc, a, call| into_stream(pc, (format, false), a, |pc, note| puts_into_and(fd, pc, note), call);
 }

@@ -144,11 +144,8 @@ macro_rules! scanf {
             row! { $list $register with_list }
 
             extern "C" fn with_any(save: usize, overflow: usize, pc: usize) -> c_int {
-                let mut named = 0;
-                $(
-                    let $from = word(save);
-                    named += 1;
-                )?
+                $(let $from = word(save);)?
+                let named = <[&str]>::len(&[$(stringify!($from))?]);
                 let $format = word(save + 8 * named);
                 let arguments = fresh(named + 1, save, overflow);
                 let mut list = arguments;
