@@ -144,6 +144,32 @@ macro_rules! stub {
             )
         }
     };
+    // Those of seven or eight get all that are not in registers once more. The target has eight, and the place.
+    ($name:ident stack8 $target:path) => {
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub extern "C" fn $name() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "push qword ptr [rsp]",
+                ".cfi_adjust_cfa_offset 8",
+                "push qword ptr [rsp + 24]",
+                ".cfi_adjust_cfa_offset 8",
+                "push qword ptr [rsp + 24]",
+                ".cfi_adjust_cfa_offset 8",
+                "call {target}",
+                "mov qword ptr [rsp], rax",
+                "call {leave}",
+                "mov rax, qword ptr [rsp]",
+                "add rsp, 24",
+                ".cfi_adjust_cfa_offset -24",
+                "ret",
+                ".cfi_endproc",
+                target = sym $target,
+                leave = sym $crate::scheduler::free_running::leave,
+            )
+        }
+    };
     ($name:ident $register:literal $target:path) => {
         stubs! { $name $register $target; }
     };

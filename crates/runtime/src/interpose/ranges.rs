@@ -373,4 +373,5 @@ stubs! { crate::base::stubs::through_ranges =>
     strcat "rdx" append_at; strncat "rcx" append_up_to_at;
     memcmp "rcx" compare_at; strcmp "rdx" text_compare_at; strncmp "rcx" text_compare_up_to_at;
     strdup "rsi" duplicate_at; strndup "rdx" duplicate_up_to_at;
+    __strdup "rsi" duplicate_at; __strndup "rdx" duplicate_up_to_at; __bzero "rdx" zero_at;
 }

@@ -197,9 +197,14 @@ library::calls_out! {
         |r| if r != 0 { writes(to, 8); writes(size, 8) };
     open_wmemstream "rdx" (to: usize, size: usize) -> usize; { fills(to, 8); fills(size, 8) };
         |r| if r != 0 { writes(to, 8); writes(size, 8) };
+    setvbuf "r8" (f: usize, at: usize, k: c_int, n: usize) -> c_int; fills(at, n); |r| if r == 0 { writes(at, n) };
+    setbuf "rdx" (f: usize, at: usize) -> (); fills(at, BUFFER); |_r| writes(at, BUFFER);
+    setbuffer "rcx" (f: usize, at: usize, n: usize) -> (); fills(at, n); |_r| writes(at, n);
     fdopen "rdx" (fd: c_int, m: usize) -> usize; text(m); |_r| ();
 }
 
+/// `BUFSIZ`.
+const BUFFER: usize = 8192;
 /// A `fpos_t`.
 const PLACE: usize = 16;
 

@@ -1,5 +1,6 @@
 //! Texts from one encoding into another, and numbers in wide texts.
 
+use crate::base::program::Address;
 use crate::interpose::library::effects::*;
 use crate::interpose::library::library;
 use crate::pass_on;
@@ -21,7 +22,20 @@ fn units(r: usize, n: usize) -> usize {
     if is_count(r) { n.min(r + 1) } else { 0 }
 }
 
-/// The pointer to where a conversion has come, by which it began at `from` and ended.
+/// The bytes of a character, as its first one says in UTF-8.
+fn character(from: usize, n: usize) {
+    if from != 0 && n > 0 {
+        let length = match Address(from).byte() {
+            0xc2..=0xdf => 2,
+            0xe0..=0xef => 3,
+            0xf0..=0xf4 => 4,
+            _ => 1,
+        };
+        text_up_to(from, n.min(length));
+    }
+}
+
+/// The pointer to where a conversion has come.
 fn source(at: usize) {
     changes(at, 8);
 }
@@ -49,13 +63,13 @@ library! {
     wcsnrtombs "r9" (to: usize, from: usize, m: usize, n: usize, state: usize) -> usize;
         { source(from); wide_up_to(word(from), m); changes(state, STATE); fills(to, n) };
         |r| { writes(to, units(r, n)); if to != 0 { writes(from, 8) }; writes(state, STATE) };
-    mbtowc "rcx" (to: usize, from: usize, n: usize) -> c_int; { text_up_to(from, n.min(1)); fills(to, WIDE) };
+    mbtowc "rcx" (to: usize, from: usize, n: usize) -> c_int; { character(from, n); fills(to, WIDE) };
         |r| if r >= 0 && from != 0 { writes(to, WIDE) };
-    mblen "rdx" (from: usize, n: usize) -> c_int; text_up_to(from, n.min(1)); |_r| ();
-    mbrlen "rcx" (from: usize, n: usize, state: usize) -> usize; { text_up_to(from, n.min(1)); changes(state, STATE) };
+    mblen "rdx" (from: usize, n: usize) -> c_int; character(from, n); |_r| ();
+    mbrlen "rcx" (from: usize, n: usize, state: usize) -> usize; { character(from, n); changes(state, STATE) };
         |_r| writes(state, STATE);
     mbrtowc "r8" (to: usize, from: usize, n: usize, state: usize) -> usize;
-        { text_up_to(from, n.min(1)); fills(to, WIDE); changes(state, STATE) };
+        { character(from, n); fills(to, WIDE); changes(state, STATE) };
         |r| { if is_count(r) && from != 0 { writes(to, WIDE) }; writes(state, STATE) };
     wctomb "rdx" (to: usize, k: c_int) -> c_int; fills(to, LONGEST); |r| writes(to, r.max(0) as usize);
     wcrtomb "rcx" (to: usize, k: c_int, state: usize) -> usize; { fills(to, LONGEST); changes(state, STATE) };

@@ -151,6 +151,9 @@ macro_rules! row {
     ($name:ident stack $target:path) => {
         $crate::interpose::calls::stub! { $name stack $target }
     };
+    ($name:ident stack8 $target:path) => {
+        $crate::interpose::calls::stub! { $name stack8 $target }
+    };
     ($name:ident $register:literal $target:path) => {
         $crate::stubs! { $name $register $target; }
     };

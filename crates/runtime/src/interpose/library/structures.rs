@@ -1,5 +1,9 @@
 //! Structures that the kernel fills in or reads, and sets of signals.
 
+use crate::base::c::Pointer;
+use crate::base::kernel::can_read;
+use crate::base::program::Address;
+use crate::interpose::blocking::gives_kernel;
 use crate::interpose::library::effects::*;
 use crate::interpose::library::{kernel, library};
 use core::ffi::{c_int, c_uint};
@@ -25,7 +29,48 @@ fn may_name(to: usize, size: usize) {
     fills(size, 4);
 }
 
+/// Requests from before their numbers said what they take: what the kernel reads, and what it writes.
+const OLD_REQUESTS: [(u64, usize, usize); 7] =
+    [(0x5401, 0, 36), (0x5402, 36, 0), (0x5413, 0, 8), (0x5414, 8, 0), (0x541b, 0, 4), (0x5421, 4, 0), (0x5411, 0, 4)];
+
+/// What a request reads and writes: all others have it in their numbers.
+fn request(k: u64) -> (usize, usize) {
+    if let Some(&(_, read, written)) = OLD_REQUESTS.iter().find(|(old, ..)| *old == k) {
+        return (read, written);
+    }
+    let size = (k >> 16 & 0x3fff) as usize;
+    (if k >> 30 & 1 != 0 { size } else { 0 }, if k >> 31 & 1 != 0 { size } else { 0 })
+}
+
+/// The argument need not be an address, whatever the number says.
+fn asks(k: u64, at: usize) {
+    gives_kernel(at as Pointer, request(k).0);
+    fills(at, request(k).1);
+}
+
+fn answers(k: u64, at: usize) {
+    if at != 0 && can_read(at) {
+        writes(at, request(k).1);
+    }
+}
+
+/// The pieces of a row of `struct iovec` of this process.
+fn pieces(row: usize, n: usize, mut left: usize, each: fn(usize, usize)) {
+    for i in 0..n {
+        let [at, length] = Address(row + 16 * i).read::<[usize; 2]>();
+        each(at, length.min(left));
+        left -= length.min(left);
+    }
+}
+
 kernel! {
+    ioctl "rcx" (fd: c_int, k: u64, at: usize) -> c_int; asks(k, at); |r| if r >= 0 { answers(k, at) };
+    process_vm_readv stack (p: c_int, here: usize, n: usize, there: usize, m: usize, f: usize) -> isize;
+        { reads(here, 16 * n); reads(there, 16 * m) };
+        |r| pieces(here, n, count(r), writes);
+    process_vm_writev stack (p: c_int, here: usize, n: usize, there: usize, m: usize, f: usize) -> isize;
+        { reads(here, 16 * n); reads(there, 16 * m); pieces(here, n, usize::MAX, reads) };
+        |_r| ();
     uname "rsi" (to: usize) -> c_int; fills(to, 390); |r| if r == 0 { writes(to, 390) };
     sysinfo "rsi" (to: usize) -> c_int; fills(to, 112); |r| if r == 0 { writes(to, 112) };
     getrusage "rdx" (who: c_int, to: usize) -> c_int; fills(to, USAGE); |r| if r == 0 { writes(to, USAGE) };
@@ -75,6 +120,9 @@ kernel! {
 }
 
 library! {
+    backtrace "rdx" (to: usize, n: c_int) -> c_int; fills(to, 8 * n.max(0) as usize);
+        |r| writes(to, 8 * r.max(0) as usize);
+    sem_getvalue "rdx" (semaphore: usize, to: usize) -> c_int; fills(to, 4); |r| if r == 0 { writes(to, 4) };
     confstr "rcx" (k: c_int, to: usize, n: usize) -> usize; fills(to, n); |r| writes(to, n.min(r));
     getlogin_r "rdx" (to: usize, n: usize) -> c_int; fills(to, n); |r| if r == 0 { writes_text(to) };
     sigemptyset "rsi" (set: usize) -> c_int; fills(set, SET); |r| if r == 0 { writes(set, SET) };

@@ -11,6 +11,17 @@ const GROUP: usize = 32;
 /// A `struct mntent`.
 const MOUNT: usize = 40;
 
+/// A `struct hostent`, or `servent`.
+const HOST: usize = 32;
+/// A `struct protoent`.
+const PROTOCOL: usize = 24;
+
+fn named(to: usize, n: c_uint) {
+    if n > 0 {
+        writes_text(to);
+    }
+}
+
 /// An entry, the texts in it, and the pointer to it.
 fn may_be_found(entry: usize, size: usize, texts: usize, n: usize, result: usize) {
     fills(entry, size);
@@ -66,5 +77,31 @@ calls_out! {
     getprotobyname "rsi" (name: usize) -> usize; text(name); |r| writes(r, 24);
     getprotobynumber "rsi" (k: c_int) -> usize; (); |r| writes(r, 24);
     getnetbyname "rsi" (name: usize) -> usize; text(name); |r| writes(r, 24);
+    fgetpwent "rsi" (f: usize) -> usize; (); |r| writes(r, USER);
+    fgetgrent "rsi" (f: usize) -> usize; (); |r| writes(r, GROUP);
+    ptsname "rsi" (fd: c_int) -> usize; (); |r| writes_text(r);
+    ttyname "rsi" (fd: c_int) -> usize; (); |r| writes_text(r);
+    gethostbyname_r stack (name: usize, to: usize, texts: usize, n: usize, result: usize, error: usize) -> c_int;
+        { text(name); may_be_found(to, HOST, texts, n, result); fills(error, 4) };
+        |_r| found(to, HOST, result);
+    gethostbyname2_r stack8
+        (name: usize, k: c_int, to: usize, texts: usize, n: usize, result: usize, error: usize, _x: usize) -> c_int;
+        { text(name); may_be_found(to, HOST, texts, n, result); fills(error, 4) };
+        |_r| found(to, HOST, result);
+    gethostbyaddr_r stack8
+        (a: usize, m: c_uint, k: c_int, to: usize, texts: usize, n: usize, result: usize, error: usize) -> c_int;
+        { reads(a, m as usize); may_be_found(to, HOST, texts, n, result); fills(error, 4) };
+        |_r| found(to, HOST, result);
+    getprotobyname_r "r9" (name: usize, to: usize, texts: usize, n: usize, result: usize) -> c_int;
+        { text(name); may_be_found(to, PROTOCOL, texts, n, result) }; |_r| found(to, PROTOCOL, result);
+    getprotobynumber_r "r9" (k: c_int, to: usize, texts: usize, n: usize, result: usize) -> c_int;
+        may_be_found(to, PROTOCOL, texts, n, result); |_r| found(to, PROTOCOL, result);
+    getservbyname_r stack (name: usize, k: usize, to: usize, texts: usize, n: usize, result: usize) -> c_int;
+        { text(name); text(k); may_be_found(to, HOST, texts, n, result) };
+        |_r| found(to, HOST, result);
+    getnameinfo stack8
+        (a: usize, m: c_uint, host: usize, n: c_uint, port: usize, k: c_uint, f: c_int, _x: usize) -> c_int;
+        { reads(a, m as usize); fills(host, n as usize); fills(port, k as usize) };
+        |r| if r == 0 { named(host, n); named(port, k) };
     getifaddrs "rsi" (to: usize) -> c_int; fills(to, 8); |r| if r == 0 { writes(to, 8) };
 }
