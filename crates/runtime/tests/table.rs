@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The sources with rows, in the order of the page.
-const SOURCES: [&str; 15] = [
+const SOURCES: [&str; 16] = [
     "ranges.rs",
     "library/words.rs",
     "library/wide.rs",
@@ -24,6 +24,7 @@ const SOURCES: [&str; 15] = [
     "library/names.rs",
     "library/users.rs",
     "library/sorting.rs",
+    "library/fortified.rs",
 ];
 
 /// In these, calls do more than touch memory; only what they touch is on the page.
@@ -150,7 +151,7 @@ fn names(name: &str, statements: &[String]) -> Vec<String> {
             })
             .collect()
         }
-        "of_attributes" | "write_only" => statements.iter().map(|statement| word(statement)).collect(),
+        "of_attributes" | "write_only" | "within" => statements.iter().map(|statement| word(statement)).collect(),
         _ => Vec::new(),
     }
 }

@@ -232,6 +232,10 @@ calls! {
     recvfrom stack (fd: c_int, to: Pointer, n: usize, f: c_int, a: Pointer, l: Pointer) -> isize;
         { may_write(to, n); may_name(a, l) };
         |r| { takes(fd); writes(to, length(*r)); named(*r >= 0, a, l) };
+    __recvfrom_chk stack8
+        (fd: c_int, to: Pointer, n: usize, m: usize, f: c_int, a: Pointer, l: Pointer, _x: usize) -> isize;
+        { may_write(to, n); may_name(a, l) };
+        |r| { takes(fd); writes(to, length(*r)); named(*r >= 0, a, l) };
     recvmsg "rcx" (fd: c_int, m: Pointer, f: c_int) -> isize; message(m, isize::MAX, may_write);
         |r| { takes(fd); message(m, *r, writes); came(m, *r); if *r >= 0 { brought(m) } };
     recvmmsg "r9" (fd: c_int, m: Pointer, n: c_uint, f: c_int, t: Pointer) -> c_int;
@@ -332,6 +336,17 @@ calls! {
         |r| { takes_stream(f); writes(to, s.saturating_mul(*r)) };
     fgets_unlocked "rcx" (to: Pointer, n: c_int, f: Pointer) -> Pointer; may_write(to, n.max(0) as usize);
         |r| { takes_stream(f); if !r.is_null() { writes(to, text_length(to) + 1) } };
+    __fread_unlocked_chk "r9" (to: Pointer, m: usize, s: usize, n: usize, f: Pointer) -> usize;
+        may_write(to, s.saturating_mul(n));
+        |r| { takes_stream(f); writes(to, s.saturating_mul(*r)) };
+    __fgets_unlocked_chk "r8" (to: Pointer, m: usize, n: c_int, f: Pointer) -> Pointer;
+        may_write(to, n.max(0) as usize);
+        |r| { takes_stream(f); if !r.is_null() { writes(to, text_length(to) + 1) } };
+    __fgetws_chk "r8" (to: Pointer, m: usize, n: c_int, f: Pointer) -> Pointer; may_write(to, 4 * n.max(0) as usize);
+        |r| { takes_stream(f); if !r.is_null() { writes_wide(to as usize) } };
+    __ppoll_chk "r9" (f: Pointer, n: c_ulong, t: Pointer, s: Pointer, m: usize) -> c_int;
+        may_write(f, n as usize * 8);
+        |r| { writes(f, n as usize * 8); polled(f, n as usize, *r) };
     fgetws "rcx" (to: Pointer, n: c_int, f: Pointer) -> Pointer; may_write(to, 4 * n.max(0) as usize);
         |r| { takes_stream(f); if !r.is_null() { writes_wide(to as usize) } };
     getc "rsi" (f: Pointer) -> c_int; (); |_r| takes_stream(f);

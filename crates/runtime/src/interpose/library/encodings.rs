@@ -7,18 +7,18 @@ use crate::pass_on;
 use core::ffi::{c_int, c_long};
 
 /// A `mbstate_t`.
-const STATE: usize = 8;
+pub const STATE: usize = 8;
 /// Most bytes of a character.
 const LONGEST: usize = 16;
 
 /// The result of a conversion that has not failed: a count.
-fn is_count(r: usize) -> bool {
+pub fn is_count(r: usize) -> bool {
     r < usize::MAX - 1
 }
 
 /// How much of a text was converted into `r` units: all of it with its end, if there is nowhere to put them or it was
 /// short enough.
-fn units(r: usize, n: usize) -> usize {
+pub fn units(r: usize, n: usize) -> usize {
     if is_count(r) { n.min(r + 1) } else { 0 }
 }
 
@@ -36,7 +36,7 @@ fn character(from: usize, n: usize) {
 }
 
 /// The pointer to where a conversion has come.
-fn source(at: usize) {
+pub fn source(at: usize) {
     changes(at, 8);
 }
 

@@ -18,6 +18,7 @@ pub mod attributes;
 pub mod effects;
 pub mod encodings;
 pub mod format;
+pub mod fortified;
 pub mod names;
 pub mod numbers;
 pub mod paths;

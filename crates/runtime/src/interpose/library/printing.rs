@@ -273,6 +273,10 @@ printf! {
         |pc, a, call| into_stream(pc, (format, true), a, |pc, note| puts_and(standard_output() as Pointer, pc, note), call);
     vfwprintf "rcx", fwprintf (f: usize, format: usize);
         |pc, a, call| into_stream(pc, (format, true), a, |pc, note| puts_and(f as Pointer, pc, note), call);
+    __vwprintf_chk "rcx", __wprintf_chk (_k: c_int, format: usize);
+        |pc, a, call| into_stream(pc, (format, true), a, |pc, note| puts_and(standard_output() as Pointer, pc, note), call);
+    __vfwprintf_chk "r8", __fwprintf_chk (f: usize, _k: c_int, format: usize);
+        |pc, a, call| into_stream(pc, (format, true), a, |pc, note| puts_and(f as Pointer, pc, note), call);
     vdprintf "rcx", dprintf (fd: c_int, format: usize);
         |pc, a, call| into_stream(pc, (format, false), a, |pc, note| puts_into_and(fd, pc, note), call);
     __vdprintf_chk "r8", __dprintf_chk (fd: c_int, _k: c_int, format: usize);

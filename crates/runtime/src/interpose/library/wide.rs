@@ -29,19 +29,19 @@ fn finds(s: usize, part: usize) -> usize {
     pass_on!(wcsstr(s: usize, part: usize) -> usize)
 }
 
-fn copied(from: usize, to: usize, n: usize) {
+pub fn copied(from: usize, to: usize, n: usize) {
     wide_up_to(from, n);
     fills(to, WIDE * n);
 }
 
-fn joins(to: usize, from: usize, n: usize) {
+pub fn joins(to: usize, from: usize, n: usize) {
     wide(to);
     wide_up_to(from, n);
     fills(to + WIDE * wide_length(to), WIDE * (wide_length_up_to(from, n) + 1));
 }
 
 /// What came behind the first text.
-fn joined(to: usize, from: usize, n: usize) {
+pub fn joined(to: usize, from: usize, n: usize) {
     let length = wide_length_up_to(from, n);
     writes(to + WIDE * (wide_length(to) - length), WIDE * (length + 1));
 }
