@@ -33,6 +33,7 @@ mod signals;
 mod survey;
 mod temporary;
 mod time;
+mod tsan_options;
 
 use anstream::{AutoStream, ColorChoice};
 use clap::Parser;

@@ -7,7 +7,7 @@
 use crate::base::c::{self, Pointer};
 use crate::base::kernel;
 use crate::base::program::Address;
-use crate::base::record::{put_range, put3};
+use crate::base::record::{put_range, put_range_from_outside, put3};
 use crate::base::thread::{self, inside};
 use crate::interpose::{cancel, signals};
 use crate::scheduler::free_running::{is_free, leaving};
@@ -88,6 +88,13 @@ pub fn call_pc() -> usize {
 pub fn writes(at: Pointer, length: usize) {
     if length > 0 && !at.is_null() {
         put_range(op::RANGE_WRITE, call_pc(), at as usize, length);
+    }
+}
+
+/// What a call has put there that comes from outside.
+pub fn writes_from_outside(at: Pointer, length: usize) {
+    if length > 0 && !at.is_null() {
+        put_range_from_outside(call_pc(), at as usize, length);
     }
 }
 

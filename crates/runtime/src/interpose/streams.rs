@@ -68,7 +68,7 @@ macro_rules! open {
                 let call = || pass_on!($name($($argument: $type),*) -> Pointer);
                 making(pc, false, call, |opened| {
                     if !opened.is_null() {
-                        $reads;
+                        let () = $reads;
                     }
                     if !opened.is_null() && $number(*opened) >= 0 {
                         made($number(*opened));

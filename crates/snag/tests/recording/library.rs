@@ -132,3 +132,21 @@ fn calls_of_the_library_under_a_mutex_do_not_race() {
         assert_eq!(output.status.code(), Some(0), "{}", complaint(&output));
     }
 }
+
+/// Found everything that was handed over in these ways to race: what the condition read was not part of the trace.
+#[test]
+fn a_condition_that_the_library_reads_orders_what_depends_on_it() {
+    if !have("gcc") {
+        return;
+    }
+    let folder = Folder::new("library-conditions");
+    let flags = ["-g", "-O1", "-w", "-fno-builtin", "-fsanitize=thread"];
+    compile("gcc", &flags, &source("library_conditions.c"), &folder.path("program"));
+    let program = std::fs::read_to_string(source("library_conditions.c")).unwrap();
+    let modes: BTreeSet<&str> = program.split("is(\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    assert!(modes.len() > 25, "{modes:?}");
+    for mode in modes {
+        let output = snag(&folder, &["run", "--", "./program", mode]);
+        assert_eq!(output.status.code(), Some(0), "{mode}: {}{}", text(&output), complaint(&output));
+    }
+}

@@ -5,6 +5,7 @@
 
 use crate::base::c::Pointer;
 use crate::base::program::Address;
+use crate::base::relaxed::Relaxed;
 use crate::interpose::blocking;
 use crate::interpose::heap;
 use crate::scheduler::free_running::is_free;
@@ -17,7 +18,20 @@ pub fn reads(at: usize, length: usize) {
 }
 
 pub fn writes(at: usize, length: usize) {
-    blocking::writes(at as Pointer, length);
+    match FROM_OUTSIDE.get() {
+        true => blocking::writes_from_outside(at as Pointer, length),
+        false => blocking::writes(at as Pointer, length),
+    }
+}
+
+/// Whether what the call under way has written comes from outside. The token's holder uses it.
+static FROM_OUTSIDE: Relaxed<bool> = Relaxed::zero();
+
+/// Notes what has come from outside.
+pub fn from_outside(note: impl FnOnce()) {
+    FROM_OUTSIDE.set(true);
+    note();
+    FROM_OUTSIDE.set(false);
 }
 
 pub fn fills(at: usize, length: usize) {

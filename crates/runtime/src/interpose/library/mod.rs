@@ -8,7 +8,7 @@
 //! | macro | for functions that |
 //! |---|---|
 //! | `library!` | compute, and neither block nor call anything of the program's |
-//! | `kernel!` | report bad addresses instead of crashing: what they read is looked at only once they have returned |
+//! | `kernel!` | report bad addresses instead of crashing (so what they read is looked at afterwards), and write what comes from outside |
 //! | `calls_out!` | call functions of the program, or keep memory that they allocate |
 //!
 //! Functions that may block are in [`calls`](super::calls), those that print and scan in [`printing`] and [`scanning`],
@@ -35,6 +35,7 @@ use crate::base::c;
 use crate::base::thread::inside;
 use crate::interpose::blocking::around_with;
 use crate::interpose::descriptors::begins;
+use crate::interpose::library::effects::from_outside;
 use crate::interpose::lifecycle::is_ours;
 use crate::rewrite::probe;
 use crate::scheduler::free_running::{is_free, leave};
@@ -72,7 +73,7 @@ pub fn in_turn<R>(pc: usize, before: impl FnOnce(), call: impl FnOnce() -> R, af
 pub fn with_kernel<R: Outcome>(pc: usize, reads: impl FnOnce(), call: impl FnOnce() -> R, after: impl FnOnce(&R)) -> R {
     if is_free() {
         // Only the addresses are noted then.
-        return in_turn(pc, reads, call, after);
+        return in_turn(pc, reads, call, |result| from_outside(|| after(result)));
     }
     in_turn(
         pc,
@@ -81,7 +82,7 @@ pub fn with_kernel<R: Outcome>(pc: usize, reads: impl FnOnce(), call: impl FnOnc
         |result| {
             if !result.is_bad_address() {
                 reads();
-                after(result);
+                from_outside(|| after(result));
             }
         },
     )

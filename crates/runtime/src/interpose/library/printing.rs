@@ -217,6 +217,7 @@ macro_rules! printf {
     ($($list:ident $register:tt, $any:ident ($($argument:ident: $type:ty),*);
        |$pc:ident, $arguments:ident, $call:ident| $body:expr;)*) => {$(
         const _: () = {
+            #[allow(clippy::too_many_arguments, reason = "those of the function and three more")]
             fn either($($argument: $type,)* $pc: usize, $arguments: Arguments, $call: impl FnOnce() -> c_int) -> c_int {
                 $body
             }

@@ -16,7 +16,6 @@ const TIMER: usize = 32;
 const LINE: usize = 26;
 
 library! {
-    time "rsi" (to: usize) -> i64; fills(to, TIME); |_r| writes(to, TIME);
     localtime "rsi" (t: usize) -> usize; reads(t, TIME); |r| writes(r, PARTS);
     gmtime "rsi" (t: usize) -> usize; reads(t, TIME); |r| writes(r, PARTS);
     localtime_r "rdx" (t: usize, to: usize) -> usize; { reads(t, TIME); fills(to, PARTS) };
@@ -49,6 +48,7 @@ fn pair(times: usize) {
 }
 
 kernel! {
+    time "rsi" (to: usize) -> i64; fills(to, TIME); |_r| writes(to, TIME);
     clock_gettime "rdx" (k: c_int, to: usize) -> c_int; fills(to, SPEC); |r| if r == 0 { writes(to, SPEC) };
     clock_getres "rdx" (k: c_int, to: usize) -> c_int; fills(to, SPEC); |r| if r == 0 { writes(to, SPEC) };
     clock_settime "rdx" (k: c_int, t: usize) -> c_int; reads(t, SPEC); |_r| ();
