@@ -7,7 +7,7 @@
 use crate::base::c::{self, Pointer};
 use crate::base::kernel;
 use crate::base::program::Address;
-use crate::base::record::{put_range, put_range_from_outside, put3};
+use crate::base::record::{put_range, put_range_without_contents, put3};
 use crate::base::thread::{self, inside};
 use crate::interpose::{cancel, signals};
 use crate::scheduler::free_running::{is_free, leaving};
@@ -94,7 +94,15 @@ pub fn writes(at: Pointer, length: usize) {
 /// What a call has put there that comes from outside.
 pub fn writes_from_outside(at: Pointer, length: usize) {
     if length > 0 && !at.is_null() {
-        put_range_from_outside(call_pc(), at as usize, length);
+        put_range_without_contents(op::RANGE_WRITE, call_pc(), at as usize, length);
+    }
+}
+
+/// What a call reads and hands to the outside.
+pub fn reads_for_outside(at: Pointer, length: usize) {
+    if length > 0 && !at.is_null() {
+        put_range_without_contents(op::RANGE_READ, call_pc(), at as usize, length);
+        may_read(at, length);
     }
 }
 
@@ -127,7 +135,7 @@ pub fn gives_kernel_text(at: Pointer) {
         let found = Address(first + length).text_length(most);
         length += found;
         if found < most {
-            return reads(at, length + 1);
+            return reads_for_outside(at, length + 1);
         }
     }
 }

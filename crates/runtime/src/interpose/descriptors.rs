@@ -10,7 +10,7 @@ use crate::base::program::Address;
 use crate::base::record::put3;
 use crate::base::thread::Thread;
 use crate::interpose::blocking::{call_pc, gives_kernel_text};
-use crate::interpose::library::effects::{from_outside, path, writes, writes_text};
+use crate::interpose::library::effects::{outside, path, writes, writes_text};
 use crate::interpose::objects::{forget_unnamed, identify, identify_pair, new_object, set_object, unnames};
 pub use crate::interpose::objects::{object, object_of, read_by_others, shared};
 use crate::interpose::{cancel, readiness};
@@ -226,14 +226,14 @@ make! {
 
 make! {
     false;
-    mkstemp "rsi" (t: Pointer) |r| { from_outside(|| writes_text(t as usize)); made(r) };
-    mkstemp64 "rsi" (t: Pointer) |r| { from_outside(|| writes_text(t as usize)); made(r) };
-    mkostemp "rdx" (t: Pointer, f: c_int) |r| { from_outside(|| writes_text(t as usize)); made(r) };
-    mkostemp64 "rdx" (t: Pointer, f: c_int) |r| { from_outside(|| writes_text(t as usize)); made(r) };
-    mkstemps "rdx" (t: Pointer, n: c_int) |r| { from_outside(|| writes_text(t as usize)); made(r) };
-    mkstemps64 "rdx" (t: Pointer, n: c_int) |r| { from_outside(|| writes_text(t as usize)); made(r) };
-    mkostemps "rcx" (t: Pointer, n: c_int, f: c_int) |r| { from_outside(|| writes_text(t as usize)); made(r) };
-    mkostemps64 "rcx" (t: Pointer, n: c_int, f: c_int) |r| { from_outside(|| writes_text(t as usize)); made(r) };
+    mkstemp "rsi" (t: Pointer) |r| { outside(|| writes_text(t as usize)); made(r) };
+    mkstemp64 "rsi" (t: Pointer) |r| { outside(|| writes_text(t as usize)); made(r) };
+    mkostemp "rdx" (t: Pointer, f: c_int) |r| { outside(|| writes_text(t as usize)); made(r) };
+    mkostemp64 "rdx" (t: Pointer, f: c_int) |r| { outside(|| writes_text(t as usize)); made(r) };
+    mkstemps "rdx" (t: Pointer, n: c_int) |r| { outside(|| writes_text(t as usize)); made(r) };
+    mkstemps64 "rdx" (t: Pointer, n: c_int) |r| { outside(|| writes_text(t as usize)); made(r) };
+    mkostemps "rcx" (t: Pointer, n: c_int, f: c_int) |r| { outside(|| writes_text(t as usize)); made(r) };
+    mkostemps64 "rcx" (t: Pointer, n: c_int, f: c_int) |r| { outside(|| writes_text(t as usize)); made(r) };
     memfd_create "rdx" (t: Pointer, f: c_uint) |r| { path(t as usize); made(r) };
     shm_open "rcx" (t: Pointer, f: c_int, m: c_uint) |r| { path(t as usize); made(r) };
     mq_open "r8" (t: Pointer, f: c_int, m: usize, a: Pointer) |r| { path(t as usize); made(r) };

@@ -8,7 +8,7 @@ use crate::interpose::descriptors::{
     self, begins, closes, gives_object, made, making, noting, read_by_others, shared, takes_object,
 };
 use crate::interpose::library;
-use crate::interpose::library::effects::{fills, path, reads, text, wide, writes};
+use crate::interpose::library::effects::{fills, outside, path, reads, text, wide, writes};
 use crate::interpose::locks::contend;
 use crate::interpose::signal_order;
 use crate::scheduler::free_running::leave;
@@ -42,7 +42,7 @@ pub fn takes_stream(stream: Pointer) {
 /// A thread is about to write what `note` says; see [`descriptors::puts_into`].
 pub fn puts_into_and(descriptor: c_int, pc: usize, note: impl FnOnce()) {
     if begins(pc).is_some() {
-        note();
+        outside(note);
         descriptors::puts_into(descriptor);
         leave();
     }

@@ -14,24 +14,28 @@ use crate::scheduler::free_running::is_free;
 pub const WIDE: usize = 4;
 
 pub fn reads(at: usize, length: usize) {
-    blocking::reads(at as Pointer, length);
+    match OUTSIDE.get() {
+        true => blocking::reads_for_outside(at as Pointer, length),
+        false => blocking::reads(at as Pointer, length),
+    }
 }
 
 pub fn writes(at: usize, length: usize) {
-    match FROM_OUTSIDE.get() {
+    match OUTSIDE.get() {
         true => blocking::writes_from_outside(at as Pointer, length),
         false => blocking::writes(at as Pointer, length),
     }
 }
 
-/// Whether what the call under way has written comes from outside. The token's holder uses it.
-static FROM_OUTSIDE: Relaxed<bool> = Relaxed::zero();
+/// Whether what is noted comes from outside or goes there. The token's holder uses it.
+static OUTSIDE: Relaxed<bool> = Relaxed::zero();
 
-/// Notes what has come from outside.
-pub fn from_outside(note: impl FnOnce()) {
-    FROM_OUTSIDE.set(true);
+/// Notes what comes from outside, like the time, or goes there, like a name of a file. Its values are others when the
+/// run is repeated, and what it decides, the writer of the memory says.
+pub fn outside(note: impl FnOnce()) {
+    let before = OUTSIDE.replace(true);
     note();
-    FROM_OUTSIDE.set(false);
+    OUTSIDE.set(before);
 }
 
 pub fn fills(at: usize, length: usize) {
@@ -65,7 +69,7 @@ pub fn text_up_to(at: usize, most: usize) {
 /// A text that the kernel has looked at. Where threads run freely, nothing may look at it beforehand.
 pub fn path(at: usize) {
     if !is_free() {
-        text(at);
+        outside(|| text(at));
     }
 }
 

@@ -35,7 +35,7 @@ use crate::base::c;
 use crate::base::thread::inside;
 use crate::interpose::blocking::around_with;
 use crate::interpose::descriptors::begins;
-use crate::interpose::library::effects::from_outside;
+use crate::interpose::library::effects::outside;
 use crate::interpose::lifecycle::is_ours;
 use crate::rewrite::probe;
 use crate::scheduler::free_running::{is_free, leave};
@@ -73,7 +73,7 @@ pub fn in_turn<R>(pc: usize, before: impl FnOnce(), call: impl FnOnce() -> R, af
 pub fn with_kernel<R: Outcome>(pc: usize, reads: impl FnOnce(), call: impl FnOnce() -> R, after: impl FnOnce(&R)) -> R {
     if is_free() {
         // Only the addresses are noted then.
-        return in_turn(pc, reads, call, |result| from_outside(|| after(result)));
+        return in_turn(pc, reads, call, |result| outside(|| after(result)));
     }
     in_turn(
         pc,
@@ -82,7 +82,7 @@ pub fn with_kernel<R: Outcome>(pc: usize, reads: impl FnOnce(), call: impl FnOnc
         |result| {
             if !result.is_bad_address() {
                 reads();
-                from_outside(|| after(result));
+                outside(|| after(result));
             }
         },
     )
