@@ -150,3 +150,25 @@ fn a_condition_that_the_library_reads_orders_what_depends_on_it() {
         assert_eq!(output.status.code(), Some(0), "{mode}: {}{}", text(&output), complaint(&output));
     }
 }
+
+/// Bad addresses were faults in the functions that the kernel looks at them for.
+#[test]
+fn a_recorded_call_says_what_it_says_without_snag() {
+    if !have("gcc") {
+        return;
+    }
+    let folder = Folder::new("library-errors");
+    compile("gcc", &["-w"], &source("library_errors.c"), &folder.path("plain"));
+    compile("gcc", &["-g", "-w", "-fsanitize=thread"], &source("library_errors.c"), &folder.path("program"));
+    let plain = Command::new(folder.path("plain")).stdin(Stdio::null()).output().unwrap();
+    assert!(plain.status.success(), "{plain:?}");
+    for way in [&[][..], &["--free-running"]] {
+        let record = [&["record", "-o", "run.snag"], way, &["--", "./program"]].concat();
+        let output = snag(&folder, &record);
+        assert_eq!(output.status.code(), Some(0), "{}", complaint(&output));
+        assert_eq!(text(&output), text(&plain), "{way:?}");
+    }
+    let output = snag(&folder, &["run", "-q", "--", "./program"]);
+    assert_eq!(output.status.code(), Some(1), "{}", complaint(&output));
+    assert!(text(&output).contains("data race on raced"), "{}", text(&output));
+}
