@@ -33,6 +33,7 @@ mod signals;
 mod survey;
 mod temporary;
 mod time;
+mod tsan_options;
 mod unsaid;
 
 use anstream::{AutoStream, ColorChoice};

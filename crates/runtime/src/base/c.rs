@@ -1,6 +1,7 @@
 //! What the runtime needs of the C library, declared here so that it depends on no crate.
 
 use crate::base::program::Address;
+use crate::pass_on;
 use core::ffi::c_int;
 
 /// A pointer whose target does not matter here.
@@ -32,7 +33,9 @@ unsafe extern "C" {
     pub fn dlsym(handle: Pointer, name: *const u8) -> Pointer;
     pub safe fn dlerror() -> *const u8;
     safe fn __errno_location() -> *mut c_int;
-    fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int;
+    static stdin: usize;
+    static stdout: usize;
+    static stderr: usize;
     pub safe fn pthread_self() -> usize;
     pub fn pthread_key_create(key: *mut u32, destructor: unsafe extern "C" fn(Pointer)) -> c_int;
     pub fn pthread_setspecific(key: u32, value: *const core::ffi::c_void) -> c_int;
@@ -66,8 +69,9 @@ pub const SIGTRAP: c_int = 5;
 /// A clock in nanoseconds.
 pub fn now(clock: c_int) -> u64 {
     let mut time = Timespec { seconds: 0, nanoseconds: 0 };
-    // SAFETY: the library writes the time, which is ours.
-    unsafe { clock_gettime(clock, &mut time) };
+    let to = &raw mut time;
+    // Not by its name, which is one of ours.
+    pass_on!(clock_gettime(clock: c_int, to: *mut Timespec) -> c_int);
     time.to_nanoseconds()
 }
 
@@ -80,3 +84,14 @@ pub fn set_errno(error: c_int) {
     // SAFETY: as in `errno`; no other thread uses it.
     unsafe { *__errno_location() = error };
 }
+
+macro_rules! streams {
+    ($($function:ident $name:ident;)*) => {$(
+        /// One of the streams that every program has. The program may have put another in its place.
+        pub fn $function() -> usize {
+            Address::from(&raw const $name).read()
+        }
+    )*};
+}
+
+streams! { standard_input stdin; standard_output stdout; standard_error stderr; }

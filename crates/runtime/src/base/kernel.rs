@@ -1,6 +1,7 @@
 //! System calls, made directly: none of the program's functions, ours included, sees them, and errno stays as it is.
 
 use crate::base::c::{EINTR, Timespec};
+use crate::base::relaxed::Relaxed;
 use core::arch::asm;
 use core::ffi::c_int;
 
@@ -207,4 +208,23 @@ pub unsafe fn read_if_there(from: usize, to: *mut u8, length: usize) {
     // SAFETY: the kernel reads two descriptions of ours, writes where the caller lets us, and checks whether it can
     // read.
     unsafe { system(number::PROCESS_VM_READV, [pid() as usize, pieces[0], 1, pieces[1], 1, 0]) };
+}
+
+/// Whether a byte of the program's can be read. Where the kernel does not tell, it can.
+pub fn can_read(at: usize) -> bool {
+    static TELLS: Relaxed<u32> = Relaxed::zero();
+    const YES: u32 = 1;
+    const NO: u32 = 2;
+    if TELLS.get() == 0 {
+        TELLS.set(if reads_a_byte(&raw const TELLS as usize) { YES } else { NO });
+    }
+    TELLS.get() == NO || reads_a_byte(at)
+}
+
+fn reads_a_byte(at: usize) -> bool {
+    let mut byte = 0u8;
+    let [here, there] = [[&raw mut byte as usize, 1], [at, 1]];
+    let pieces = [here.as_ptr() as usize, there.as_ptr() as usize];
+    // SAFETY: the kernel reads two descriptions of ours, writes a byte of ours, and checks whether it can read.
+    unsafe { system(number::PROCESS_VM_READV, [pid() as usize, pieces[0], 1, pieces[1], 1, 0]) == 1 }
 }

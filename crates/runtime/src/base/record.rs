@@ -190,6 +190,14 @@ pub fn put_range(code: u8, pc: usize, address: usize, length: usize) {
     put_with_contents(at, wire::head(code, detail, pc), address as u64, length as u64, contents);
 }
 
+/// A range whose contents come from outside, such as the time, or go there: they are others when the run is repeated,
+/// so they are not part of it.
+pub fn put_range_without_contents(code: u8, pc: usize, address: usize, length: usize) {
+    if thread::current().is_none_or(|thread| thread.ignoring.get() == 0) {
+        put_with_contents(room(), wire::head(code, WITHOUT_CONTENTS, pc), address as u64, length as u64, 0);
+    }
+}
+
 /// A range that the program is about to write. The next call into the runtime fills in its contents.
 pub fn put_range_before_write(pc: usize, address: usize, length: usize) {
     let at = room();

@@ -249,8 +249,10 @@ impl PartialEq for Thread {
 /// Runs `work` as part of the runtime: what it does are no events.
 #[inline]
 pub fn inside<R>(thread: &Thread, work: impl FnOnce() -> R) -> R {
-    thread.inside.add(1);
+    let depth = thread.inside.get();
+    thread.inside.set(depth + 1);
     let result = work();
-    thread.inside.subtract(1);
+    // Not one less than now: a handler of a fault may have left the work of another call by `longjmp`.
+    thread.inside.set(depth);
     result
 }

@@ -6,7 +6,8 @@
 
 use crate::base::c::{self, Pointer};
 use crate::base::kernel;
-use crate::base::record::{put_range, put3};
+use crate::base::program::Address;
+use crate::base::record::{put_range, put_range_without_contents, put3};
 use crate::base::thread::{self, inside};
 use crate::interpose::{cancel, signals};
 use crate::scheduler::free_running::{is_free, leaving};
@@ -90,6 +91,21 @@ pub fn writes(at: Pointer, length: usize) {
     }
 }
 
+/// What a call has put there that comes from outside.
+pub fn writes_from_outside(at: Pointer, length: usize) {
+    if length > 0 && !at.is_null() {
+        put_range_without_contents(op::RANGE_WRITE, call_pc(), at as usize, length);
+    }
+}
+
+/// What a call reads and hands to the outside.
+pub fn reads_for_outside(at: Pointer, length: usize) {
+    if length > 0 && !at.is_null() {
+        put_range_without_contents(op::RANGE_READ, call_pc(), at as usize, length);
+        may_read(at, length);
+    }
+}
+
 /// Announces what a call that is about to be made may write.
 pub fn may_write(at: Pointer, length: usize) {
     if is_free() && length > 0 && !at.is_null() {
@@ -97,10 +113,38 @@ pub fn may_write(at: Pointer, length: usize) {
     }
 }
 
-fn may_read(at: Pointer, length: usize) {
+pub fn may_read(at: Pointer, length: usize) {
     if is_free() {
         put3(head(op::MAY_TOUCH, 0, 0), at as u64, length as u64);
     }
+}
+
+/// The same for what the kernel looks at: it reports bad addresses, so nothing may be touched there if there is none.
+pub fn gives_kernel(at: Pointer, length: usize) {
+    if length > 0 && is_there(at as usize, length) {
+        reads(at, length);
+    }
+}
+
+/// The same for a text.
+pub fn gives_kernel_text(at: Pointer) {
+    const PAGE: usize = 4096;
+    let (first, mut length) = (at as usize, 0);
+    while !at.is_null() && is_there(first + length, 1) {
+        let most = PAGE - (first + length) % PAGE;
+        let found = Address(first + length).text_length(most);
+        length += found;
+        if found < most {
+            return reads_for_outside(at, length + 1);
+        }
+    }
+}
+
+/// Whether memory can be read at both ends of a range.
+fn is_there(at: usize, length: usize) -> bool {
+    const PAGE: usize = 4096;
+    let last = at.wrapping_add(length - 1);
+    kernel::can_read(at) && (at / PAGE == last / PAGE || kernel::can_read(last))
 }
 
 pub fn reads(at: Pointer, length: usize) {

@@ -9,7 +9,8 @@ use crate::base::c::{self, Pointer};
 use crate::base::program::Address;
 use crate::base::record::put3;
 use crate::base::thread::Thread;
-use crate::interpose::blocking::call_pc;
+use crate::interpose::blocking::{call_pc, gives_kernel_text};
+use crate::interpose::library::effects::{outside, path, writes, writes_text};
 use crate::interpose::objects::{forget_unnamed, identify, identify_pair, new_object, set_object, unnames};
 pub use crate::interpose::objects::{object, object_of, read_by_others, shared};
 use crate::interpose::{cancel, readiness};
@@ -155,11 +156,11 @@ const HERE: c_int = -100;
 
 /// Calls after which a name no longer leads to what it did.
 macro_rules! unname {
-    ($($name:ident $register:literal ($($argument:ident: $type:ty),*) $folder:expr, $path:ident;)*) => {$(
+    ($($name:ident $register:literal ($($argument:ident: $type:ty),*) $($name_of:ident)* => $folder:expr, $path:ident;)*) => {$(
         const _: () = {
             extern "C" fn recorded($($argument: $type,)* pc: usize) -> c_int {
                 let call = || pass_on!($name($($argument: $type),*) -> c_int);
-                noting(pc, false, || unnames($folder, $path), call)
+                noting(pc, false, || { $(gives_kernel_text($name_of as Pointer);)* unnames($folder, $path) }, call)
             }
             stubs! { $name $register recorded; }
         };
@@ -167,12 +168,12 @@ macro_rules! unname {
 }
 
 unname! {
-    unlink "rsi" (p: *const c_char) HERE, p;
-    remove "rsi" (p: *const c_char) HERE, p;
-    unlinkat "rcx" (d: c_int, p: *const c_char, f: c_int) d, p;
-    rename "rdx" (p: *const c_char, q: *const c_char) HERE, q;
-    renameat "r8" (d: c_int, p: *const c_char, e: c_int, q: *const c_char) e, q;
-    renameat2 "r9" (d: c_int, p: *const c_char, e: c_int, q: *const c_char, f: c_uint) e, q;
+    unlink "rsi" (p: *const c_char) p => HERE, p;
+    remove "rsi" (p: *const c_char) p => HERE, p;
+    unlinkat "rcx" (d: c_int, p: *const c_char, f: c_int) p => d, p;
+    rename "rdx" (p: *const c_char, q: *const c_char) p q => HERE, q;
+    renameat "r8" (d: c_int, p: *const c_char, e: c_int, q: *const c_char) p q => e, q;
+    renameat2 "r9" (d: c_int, p: *const c_char, e: c_int, q: *const c_char, f: c_uint) p q => e, q;
 }
 
 extern "C" fn close_queue(queue: c_int, pc: usize) -> c_int {
@@ -198,6 +199,7 @@ macro_rules! make {
 }
 
 fn pair(ends: *mut c_int, object: fn([c_int; 2]) -> u32) {
+    writes(ends as usize, 8);
     let ends = Address::from(ends).read::<[c_int; 2]>();
     let object = object(ends);
     ends.into_iter().for_each(|end| made_for(end, object));
@@ -210,32 +212,32 @@ fn pipe_of(ends: [c_int; 2]) -> u32 {
 // Arguments that are not always there are in registers all the same.
 make! {
     true;
-    open "rcx" (p: Pointer, f: c_int, m: usize) |r| made(r);
-    open64 "rcx" (p: Pointer, f: c_int, m: usize) |r| made(r);
-    openat "r8" (d: c_int, p: Pointer, f: c_int, m: usize) |r| made(r);
-    openat64 "r8" (d: c_int, p: Pointer, f: c_int, m: usize) |r| made(r);
-    __open_2 "rdx" (p: Pointer, f: c_int) |r| made(r);
-    __open64_2 "rdx" (p: Pointer, f: c_int) |r| made(r);
-    __openat_2 "rcx" (d: c_int, p: Pointer, f: c_int) |r| made(r);
-    __openat64_2 "rcx" (d: c_int, p: Pointer, f: c_int) |r| made(r);
-    creat "rdx" (p: Pointer, m: c_uint) |r| made(r);
-    creat64 "rdx" (p: Pointer, m: c_uint) |r| made(r);
+    open "rcx" (p: Pointer, f: c_int, m: usize) |r| { path(p as usize); made(r) };
+    open64 "rcx" (p: Pointer, f: c_int, m: usize) |r| { path(p as usize); made(r) };
+    openat "r8" (d: c_int, p: Pointer, f: c_int, m: usize) |r| { path(p as usize); made(r) };
+    openat64 "r8" (d: c_int, p: Pointer, f: c_int, m: usize) |r| { path(p as usize); made(r) };
+    __open_2 "rdx" (p: Pointer, f: c_int) |r| { path(p as usize); made(r) };
+    __open64_2 "rdx" (p: Pointer, f: c_int) |r| { path(p as usize); made(r) };
+    __openat_2 "rcx" (d: c_int, p: Pointer, f: c_int) |r| { path(p as usize); made(r) };
+    __openat64_2 "rcx" (d: c_int, p: Pointer, f: c_int) |r| { path(p as usize); made(r) };
+    creat "rdx" (p: Pointer, m: c_uint) |r| { path(p as usize); made(r) };
+    creat64 "rdx" (p: Pointer, m: c_uint) |r| { path(p as usize); made(r) };
 }
 
 make! {
     false;
-    mkstemp "rsi" (t: Pointer) |r| made(r);
-    mkstemp64 "rsi" (t: Pointer) |r| made(r);
-    mkostemp "rdx" (t: Pointer, f: c_int) |r| made(r);
-    mkostemp64 "rdx" (t: Pointer, f: c_int) |r| made(r);
-    mkstemps "rdx" (t: Pointer, n: c_int) |r| made(r);
-    mkstemps64 "rdx" (t: Pointer, n: c_int) |r| made(r);
-    mkostemps "rcx" (t: Pointer, n: c_int, f: c_int) |r| made(r);
-    mkostemps64 "rcx" (t: Pointer, n: c_int, f: c_int) |r| made(r);
-    memfd_create "rdx" (t: Pointer, f: c_uint) |r| made(r);
-    shm_open "rcx" (t: Pointer, f: c_int, m: c_uint) |r| made(r);
-    mq_open "r8" (t: Pointer, f: c_int, m: usize, a: Pointer) |r| made(r);
-    __mq_open_2 "rdx" (t: Pointer, f: c_int) |r| made(r);
+    mkstemp "rsi" (t: Pointer) |r| { outside(|| writes_text(t as usize)); made(r) };
+    mkstemp64 "rsi" (t: Pointer) |r| { outside(|| writes_text(t as usize)); made(r) };
+    mkostemp "rdx" (t: Pointer, f: c_int) |r| { outside(|| writes_text(t as usize)); made(r) };
+    mkostemp64 "rdx" (t: Pointer, f: c_int) |r| { outside(|| writes_text(t as usize)); made(r) };
+    mkstemps "rdx" (t: Pointer, n: c_int) |r| { outside(|| writes_text(t as usize)); made(r) };
+    mkstemps64 "rdx" (t: Pointer, n: c_int) |r| { outside(|| writes_text(t as usize)); made(r) };
+    mkostemps "rcx" (t: Pointer, n: c_int, f: c_int) |r| { outside(|| writes_text(t as usize)); made(r) };
+    mkostemps64 "rcx" (t: Pointer, n: c_int, f: c_int) |r| { outside(|| writes_text(t as usize)); made(r) };
+    memfd_create "rdx" (t: Pointer, f: c_uint) |r| { path(t as usize); made(r) };
+    shm_open "rcx" (t: Pointer, f: c_int, m: c_uint) |r| { path(t as usize); made(r) };
+    mq_open "r8" (t: Pointer, f: c_int, m: usize, a: Pointer) |r| { path(t as usize); made(r) };
+    __mq_open_2 "rdx" (t: Pointer, f: c_int) |r| { path(t as usize); made(r) };
     posix_openpt "rsi" (f: c_int) |r| made(r);
     eventfd "rdx" (n: c_uint, f: c_int) |r| made_for(r, new_object());
     epoll_create "rsi" (n: c_int) |r| made_for(r, new_object());

@@ -16,6 +16,7 @@ pub mod exit;
 pub mod forbidden;
 pub mod futex;
 pub mod heap;
+pub mod library;
 pub mod lifecycle;
 pub mod locks;
 pub mod objects;

@@ -88,17 +88,17 @@ fn note_write(counts: bool, at: usize, length: usize, pc: usize) {
     }
 }
 
-extern "C" fn copy_at(to: usize, from: usize, length: usize, pc: usize) -> usize {
+pub extern "C" fn copy_at(to: usize, from: usize, length: usize, pc: usize) -> usize {
     copy(length > 0 && counts(pc), to, from, length, pc);
     to
 }
 
-extern "C" fn copy_to_end_at(to: usize, from: usize, length: usize, pc: usize) -> usize {
+pub extern "C" fn copy_to_end_at(to: usize, from: usize, length: usize, pc: usize) -> usize {
     copy(length > 0 && counts(pc), to, from, length, pc);
     to + length
 }
 
-extern "C" fn fill_at(to: usize, byte: c_int, length: usize, pc: usize) -> usize {
+pub extern "C" fn fill_at(to: usize, byte: c_int, length: usize, pc: usize) -> usize {
     fill(length > 0 && counts(pc), to, byte as u8, length, pc);
     to
 }
@@ -126,19 +126,19 @@ extern "C" fn length_up_to_at(text: usize, most: usize, pc: usize) -> usize {
     length
 }
 
-extern "C" fn text_copy_at(to: usize, from: usize, pc: usize) -> usize {
+pub extern "C" fn text_copy_at(to: usize, from: usize, pc: usize) -> usize {
     text_copy_to_end_at(to, from, pc);
     to
 }
 
-extern "C" fn text_copy_to_end_at(to: usize, from: usize, pc: usize) -> usize {
+pub extern "C" fn text_copy_to_end_at(to: usize, from: usize, pc: usize) -> usize {
     let counts = counts(pc);
     let length = length_of(from);
     copy(counts, to, from, length + 1, pc);
     to + length
 }
 
-extern "C" fn text_copy_up_to_at(to: usize, from: usize, most: usize, pc: usize) -> usize {
+pub extern "C" fn text_copy_up_to_at(to: usize, from: usize, most: usize, pc: usize) -> usize {
     let counts = counts(pc);
     let length = length_up_to(from, most);
     copy(counts, to, from, most.min(length.saturating_add(1)), pc);
@@ -148,7 +148,7 @@ extern "C" fn text_copy_up_to_at(to: usize, from: usize, most: usize, pc: usize)
     to
 }
 
-extern "C" fn append_at(to: usize, from: usize, pc: usize) -> usize {
+pub extern "C" fn append_at(to: usize, from: usize, pc: usize) -> usize {
     let counts = counts(pc);
     let before = length_of(to);
     note_read(counts, to, before + 1, pc);
@@ -156,7 +156,7 @@ extern "C" fn append_at(to: usize, from: usize, pc: usize) -> usize {
     to
 }
 
-extern "C" fn append_up_to_at(to: usize, from: usize, most: usize, pc: usize) -> usize {
+pub extern "C" fn append_up_to_at(to: usize, from: usize, most: usize, pc: usize) -> usize {
     let counts = counts(pc);
     let before = length_of(to);
     note_read(counts, to, before + 1, pc);
@@ -373,4 +373,5 @@ stubs! { crate::base::stubs::through_ranges =>
     strcat "rdx" append_at; strncat "rcx" append_up_to_at;
     memcmp "rcx" compare_at; strcmp "rdx" text_compare_at; strncmp "rcx" text_compare_up_to_at;
     strdup "rsi" duplicate_at; strndup "rdx" duplicate_up_to_at;
+    __strdup "rsi" duplicate_at; __strndup "rdx" duplicate_up_to_at; __bzero "rdx" zero_at;
 }

@@ -1,19 +1,20 @@
 //! Streams of the C library. The library opens, fills and closes their descriptors by itself. A stream orders what its
 //! descriptor orders, and has a lock that programs may take.
 
-use crate::base::c::{self, EBUSY, Pointer};
+use crate::base::c::{self, EBUSY, Pointer, standard_error, standard_output};
 use crate::base::record::put3;
 use crate::base::thread::inside;
 use crate::interpose::descriptors::{
     self, begins, closes, gives_object, made, making, noting, read_by_others, shared, takes_object,
 };
+use crate::interpose::library;
+use crate::interpose::library::effects::{fills, outside, path, reads, text, wide, writes};
 use crate::interpose::locks::contend;
 use crate::interpose::signal_order;
 use crate::scheduler::free_running::leave;
 use crate::scheduler::{is_on, wake};
 use crate::wire::{head, op};
-use crate::{pass_on, real, stubs};
-use core::arch::naked_asm;
+use crate::{pass_on, stubs};
 use core::ffi::{c_char, c_int};
 
 /// The descriptor of a stream, negative if it has none.
@@ -38,26 +39,37 @@ pub fn takes_stream(stream: Pointer) {
     }
 }
 
-/// A thread is about to write; see [`descriptors::puts_into`].
-fn puts_into(descriptor: c_int, pc: usize) {
-    if read_by_others(descriptor).is_some() && begins(pc).is_some() {
+/// A thread is about to write what `note` says; see [`descriptors::puts_into`].
+pub fn puts_into_and(descriptor: c_int, pc: usize, note: impl FnOnce()) {
+    if begins(pc).is_some() {
+        outside(note);
         descriptors::puts_into(descriptor);
         leave();
     }
 }
 
 fn puts(stream: Pointer, pc: usize) {
-    if is_on() && !stream.is_null() {
-        puts_into(number_of(stream), pc);
+    if !stream.is_null() && read_by_others(number_of(stream)).is_some() {
+        puts_into_and(number_of(stream), pc, || ());
+    }
+}
+
+/// The same for a stream.
+pub fn puts_and(stream: Pointer, pc: usize, note: impl FnOnce()) {
+    if library::counts(pc) && !stream.is_null() {
+        puts_into_and(number_of(stream), pc, note);
     }
 }
 
 macro_rules! open {
-    ($number:path; $($name:ident $register:literal ($($argument:ident: $type:ty),*);)*) => {$(
+    ($number:path; $($name:ident $register:literal ($($argument:ident: $type:ty),*) $reads:expr;)*) => {$(
         const _: () = {
             extern "C" fn recorded($($argument: $type,)* pc: usize) -> Pointer {
                 let call = || pass_on!($name($($argument: $type),*) -> Pointer);
                 making(pc, false, call, |opened| {
+                    if !opened.is_null() {
+                        let () = $reads;
+                    }
                     if !opened.is_null() && $number(*opened) >= 0 {
                         made($number(*opened));
                     }
@@ -70,10 +82,12 @@ macro_rules! open {
 
 open! {
     number_of;
-    fopen "rdx" (p: Pointer, m: Pointer); fopen64 "rdx" (p: Pointer, m: Pointer);
-    tmpfile "rdi" (); tmpfile64 "rdi" ();
+    fopen "rdx" (p: Pointer, m: Pointer) { path(p as usize); path(m as usize) };
+    fopen64 "rdx" (p: Pointer, m: Pointer) { path(p as usize); path(m as usize) };
+    tmpfile "rdi" () ();
+    tmpfile64 "rdi" () ();
 }
-open! { directory_number; opendir "rsi" (p: Pointer); }
+open! { directory_number; opendir "rsi" (p: Pointer) path(p as usize); }
 
 macro_rules! close {
     ($number:path; $($name:ident $register:literal;)*) => {$(
@@ -124,10 +138,12 @@ extern "C" fn freopen64_at(path: Pointer, how: Pointer, stream: Pointer, pc: usi
 stubs! { popen "rdx" popen_at; freopen "rcx" freopen_at; freopen64 "rcx" freopen64_at; }
 
 macro_rules! write {
-    ($($name:ident $register:literal ($($argument:ident: $type:ty),*) -> $result:ty; $stream:ident;)*) => {$(
+    ($($name:ident $register:literal ($($argument:ident: $type:ty),*) -> $result:ty; $stream:expr; $note:expr;)*) => {$(
         const _: () = {
             extern "C" fn recorded($($argument: $type,)* pc: usize) -> $result {
-                puts($stream, pc);
+                if is_on() {
+                    puts_and($stream as Pointer, pc, || $note);
+                }
                 pass_on!($name($($argument: $type),*) -> $result)
             }
             stubs! { $name $register recorded; }
@@ -136,59 +152,61 @@ macro_rules! write {
 }
 
 write! {
-    fwrite "r8" (from: Pointer, s: usize, n: usize, f: Pointer) -> usize; f;
-    fputs "rdx" (t: Pointer, f: Pointer) -> c_int; f;
-    fputc "rdx" (k: c_int, f: Pointer) -> c_int; f;
-    putc "rdx" (k: c_int, f: Pointer) -> c_int; f;
-    vfprintf "rcx" (f: Pointer, t: Pointer, a: Pointer) -> c_int; f;
-    __vfprintf_chk "r8" (f: Pointer, k: c_int, t: Pointer, a: Pointer) -> c_int; f;
-    fflush "rsi" (f: Pointer) -> c_int; f;
+    fwrite "r8" (from: usize, s: usize, n: usize, f: usize) -> usize; f; reads(from, s.saturating_mul(n));
+    fwrite_unlocked "r8" (from: usize, s: usize, n: usize, f: usize) -> usize; f; reads(from, s.saturating_mul(n));
+    fputs "rdx" (t: usize, f: usize) -> c_int; f; text(t);
+    fputs_unlocked "rdx" (t: usize, f: usize) -> c_int; f; text(t);
+    puts "rsi" (t: usize) -> c_int; standard_output(); text(t);
+    fputws "rdx" (t: usize, f: usize) -> c_int; f; wide(t);
+    fputws_unlocked "rdx" (t: usize, f: usize) -> c_int; f; wide(t);
+    perror "rsi" (t: usize) -> (); standard_error(); text(t);
+    psignal "rdx" (k: c_int, t: usize) -> (); standard_error(); text(t);
 }
 
-// Functions with any number of arguments: these are left as they are, and the library's function finds them there.
-macro_rules! print {
-    ($($name:ident $target:ident $note:ident $first:ty;)*) => {$(
-        extern "C" fn $target(first: $first, pc: usize) -> usize {
-            $note(first, pc);
-            real!($name, fn() -> ()) as *const () as usize
-        }
-
-        #[unsafe(no_mangle)]
-        #[unsafe(naked)]
-        pub extern "C" fn $name() {
-            naked_asm!(
-                ".cfi_startproc",
-                "push rax", "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9",
-                ".cfi_adjust_cfa_offset 56",
-                "mov rsi, qword ptr [rsp + 56]",
-                "sub rsp, 128",
-                ".cfi_adjust_cfa_offset 128",
-                "movaps [rsp], xmm0", "movaps [rsp + 16], xmm1", "movaps [rsp + 32], xmm2", "movaps [rsp + 48], xmm3",
-                "movaps [rsp + 64], xmm4", "movaps [rsp + 80], xmm5",
-                "movaps [rsp + 96], xmm6", "movaps [rsp + 112], xmm7",
-                "call {target}",
-                "mov r11, rax",
-                "movaps xmm0, [rsp]", "movaps xmm1, [rsp + 16]", "movaps xmm2, [rsp + 32]", "movaps xmm3, [rsp + 48]",
-                "movaps xmm4, [rsp + 64]", "movaps xmm5, [rsp + 80]",
-                "movaps xmm6, [rsp + 96]", "movaps xmm7, [rsp + 112]",
-                "add rsp, 128",
-                ".cfi_adjust_cfa_offset -128",
-                "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi", "pop rax",
-                ".cfi_adjust_cfa_offset -56",
-                "jmp r11",
-                ".cfi_endproc",
-                target = sym $target,
-            )
-        }
+/// Calls that write a character, or nothing of the program's: they count only where somebody reads it.
+macro_rules! write_only {
+    ($($name:ident $register:literal ($($argument:ident: $type:ty),*) -> $result:ty; $stream:expr;)*) => {$(
+        const _: () = {
+            extern "C" fn recorded($($argument: $type,)* pc: usize) -> $result {
+                if is_on() {
+                    puts($stream as Pointer, pc);
+                }
+                pass_on!($name($($argument: $type),*) -> $result)
+            }
+            stubs! { $name $register recorded; }
+        };
     )*};
 }
 
-print! {
-    fprintf to_fprintf puts Pointer;
-    __fprintf_chk to_fprintf_chk puts Pointer;
-    dprintf to_dprintf puts_into c_int;
-    __dprintf_chk to_dprintf_chk puts_into c_int;
+write_only! {
+    fputc "rdx" (k: c_int, f: usize) -> c_int; f;
+    putc "rdx" (k: c_int, f: usize) -> c_int; f;
+    putw "rdx" (k: c_int, f: usize) -> c_int; f;
+    fputwc "rdx" (k: c_int, f: usize) -> c_int; f;
+    putwc "rdx" (k: c_int, f: usize) -> c_int; f;
+    fflush "rsi" (f: usize) -> c_int; f;
 }
+
+// Places in a file, and streams that end in memory: where it is, is stored at once and whenever they are written.
+library::calls_out! {
+    fgetpos "rdx" (f: usize, to: usize) -> c_int; fills(to, PLACE); |r| if r == 0 { writes(to, PLACE) };
+    fgetpos64 "rdx" (f: usize, to: usize) -> c_int; fills(to, PLACE); |r| if r == 0 { writes(to, PLACE) };
+    fsetpos "rdx" (f: usize, from: usize) -> c_int; reads(from, PLACE); |_r| ();
+    fsetpos64 "rdx" (f: usize, from: usize) -> c_int; reads(from, PLACE); |_r| ();
+    open_memstream "rdx" (to: usize, size: usize) -> usize; { fills(to, 8); fills(size, 8) };
+        |r| if r != 0 { writes(to, 8); writes(size, 8) };
+    open_wmemstream "rdx" (to: usize, size: usize) -> usize; { fills(to, 8); fills(size, 8) };
+        |r| if r != 0 { writes(to, 8); writes(size, 8) };
+    setvbuf "r8" (f: usize, at: usize, k: c_int, n: usize) -> c_int; fills(at, n); |r| if r == 0 { writes(at, n) };
+    setbuf "rdx" (f: usize, at: usize) -> (); fills(at, BUFFER); |_r| writes(at, BUFFER);
+    setbuffer "rcx" (f: usize, at: usize, n: usize) -> (); fills(at, n); |_r| writes(at, n);
+    fdopen "rdx" (fd: c_int, m: usize) -> usize; text(m); |_r| ();
+}
+
+/// `BUFSIZ`.
+const BUFFER: usize = 8192;
+/// A `fpos_t`.
+const PLACE: usize = 16;
 
 // A stream has a lock that programs may take for themselves.
 

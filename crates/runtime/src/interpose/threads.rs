@@ -4,7 +4,7 @@ use crate::base::c::{self, Pointer, nanoseconds};
 use crate::base::kernel;
 use crate::base::messages::die;
 use crate::base::program::Address;
-use crate::base::record::{flush, put_blob, put3};
+use crate::base::record::{flush, put_blob, put_range, put_range_before_write, put3};
 use crate::base::relaxed::Relaxed;
 use crate::base::shared::header;
 use crate::base::thread::{self, State, Thread, inside};
@@ -169,6 +169,14 @@ pub fn leaves(code: usize) {
     }
 }
 
+/// Notes that the id of a thread is about to be stored.
+fn put_id(at: usize, pc: usize) {
+    match is_free() {
+        true => put_range(op::RANGE_WRITE, pc, at, size_of::<usize>()),
+        false => put_range_before_write(pc, at, size_of::<usize>()),
+    }
+}
+
 fn start(
     handle: *mut usize,
     attributes: Pointer,
@@ -192,6 +200,8 @@ fn start(
             return None;
         };
         let number = thread.number.get() as u64;
+        // The library stores it before the thread begins.
+        put_id(handle as usize, pc);
         put3(head(op::FORK, 0, pc), number, function as u64);
         // A handler must not run in a thread that nobody knows yet.
         let mask = block_signals(ALL);

@@ -3,6 +3,7 @@
 
 use crate::base::c::Pointer;
 use crate::base::program::Address;
+use crate::base::thread;
 use crate::pass_on;
 use crate::scheduler::wipe;
 use crate::tsan::access::left_to;
@@ -18,10 +19,20 @@ fn stack_of(buffer: *const u64) -> usize {
     stack as usize
 }
 
+/// A handler of a fault in a function of the C library leaves it: what we were doing around it is over, too.
+fn abandon() {
+    if let Some(thread) = thread::current() {
+        thread.inside.set(0);
+        thread.lends.set(false);
+        thread.in_call.set(false);
+    }
+}
+
 macro_rules! jumps {
     ($($name:ident)*) => {$(
         #[unsafe(no_mangle)]
         pub extern "C" fn $name(buffer: *const u64, value: c_int) {
+            abandon();
             left_to(stack_of(buffer));
             wipe();
             pass_on!($name(buffer: *const u64, value: c_int) -> ())

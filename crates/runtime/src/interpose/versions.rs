@@ -45,6 +45,5 @@ macro_rules! newest {
 
 // A `long double` is passed in memory, so `lgammal` is no different.
 newest! {
-    fmemopen glob glob64 lgamma lgammaf lgammal pthread_attr_getaffinity_np pthread_cond_destroy realpath regexec
-    sched_getaffinity
+    fmemopen lgamma lgammaf lgammal pthread_attr_getaffinity_np pthread_cond_destroy
 }

@@ -6,6 +6,7 @@ use crate::failure::{Failure, Status};
 use crate::long;
 use crate::output::Output;
 use crate::survey::{self, Job};
+use crate::tsan_options::TsanOptions;
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use snag_formats::globals::Global;
@@ -45,7 +46,7 @@ pub struct Args {
 }
 
 /// How traces are analysed and what is reported.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub struct Analysis {
     /// Engines to run, in this order
     #[arg(long, value_name = "NAME[,NAME...]", value_delimiter = ',', default_value = "auto", value_parser = engine_parser())]
@@ -238,6 +239,17 @@ impl Analysis {
             globals: snag_formats::globals::parse(&self.global)?,
             output: Output::open(self.output.as_deref())?,
         })
+    }
+
+    /// The same with what `TSAN_OPTIONS` says and no flag does.
+    pub fn or(&self, options: &TsanOptions) -> Analysis {
+        let mut analysis = self.clone();
+        analysis.suppressions = analysis.suppressions.or_else(|| options.suppressions.clone());
+        analysis.output = analysis.output.or_else(|| options.report_file());
+        if options.halt_on_error {
+            analysis.max_races = analysis.max_races.min(1);
+        }
+        analysis
     }
 
     /// The same for an analysis of a recording.

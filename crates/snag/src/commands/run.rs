@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Status};
 use crate::interrupt::{self, Doing, Then};
 use crate::temporary::Temporary;
+use crate::tsan_options::TsanOptions;
 use snag_recorder::{Ended, Prints, Unrecorded};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,8 @@ Examples:
 Exit status: 0 nothing found, 1 races or deadlocks found, 2 error, 3 nothing found, but the program failed: its status was
 not 0, or it died of a signal. With --exit-with-program instead of 0 and 3 that of the program, 128 + the signal if it died
 of one; a program that could not be recorded is an error all the same.
-If the analysis fails after the program has run, the trace is kept, and its name is said.")]
+If the analysis fails after the program has run, the trace is kept, and its name is said.
+Of TSAN_OPTIONS, suppressions, exitcode, log_path, halt_on_error and report_bugs have their meaning.")]
 pub struct Args {
     /// Keep the trace in this file
     #[arg(long, value_name = "TRACE")]
@@ -62,6 +64,8 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
 /// Records and analyses a program.
 pub fn one(context: &Context, program: &Program, check: &check::Analysis) -> Result<Status, Failure> {
     interrupt::listen(Then::Report)?;
+    let tsan = TsanOptions::of_environment(context);
+    let check = &check.or(&tsan);
     if let Some(keep) = program.keep {
         record::can_be_recording(keep)?;
         let same = |file: &Path| {
@@ -73,14 +77,14 @@ pub fn one(context: &Context, program: &Program, check: &check::Analysis) -> Res
     }
     let mut worth_keeping = false;
     if let Some(keep) = program.keep {
-        let result = record_and_check(context, program, check, keep, &mut worth_keeping);
+        let result = record_and_check(context, program, check, &tsan, keep, &mut worth_keeping);
         if worth_keeping {
             context.insist(&format!("the trace is kept in {}", keep.display()));
         }
         return result;
     }
     let temporary = Temporary::new(&program.command[0])?;
-    let result = record_and_check(context, program, check, &temporary.path(), &mut worth_keeping);
+    let result = record_and_check(context, program, check, &tsan, &temporary.path(), &mut worth_keeping);
     if worth_keeping {
         match temporary.keep("snag-", ".snag") {
             Ok(path) => context.insist(&format!("the trace is kept in {}", path.display())),
@@ -95,6 +99,7 @@ fn record_and_check(
     context: &Context,
     program: &Program,
     check: &check::Analysis,
+    tsan: &TsanOptions,
     path: &Path,
     worth_keeping: &mut bool,
 ) -> Result<Status, Failure> {
@@ -116,7 +121,10 @@ fn record_and_check(
     }
     context.note(&format!("recorded {}", record::size(&summary)));
     interrupt::doing(Doing::Reading);
-    let found = prepared.analyse(context, &[path.to_owned()]);
+    let found = match tsan.silent {
+        true => Ok(Status::Clean),
+        false => prepared.analyse(context, &[path.to_owned()]),
+    };
     let is_whole = record::is_whole(&summary);
     *worth_keeping = !is_whole || matches!(found, Ok(Status::Error) | Err(Failure::Message(_) | Failure::Reported));
     let ended = match (summary.ended, program.exit_with_program) {
@@ -124,7 +132,12 @@ fn record_and_check(
         (Ended::Exit(0), false) => Status::Clean,
         (_, false) => Status::ProgramFailed,
     };
-    let and_so = |found: Status| if is_whole { found.and(ended) } else { found.and(ended).and(Status::Error) };
+    let all = |found: Status| if is_whole { found.and(ended) } else { found.and(ended).and(Status::Error) };
+    let and_so = |found: Status| match (all(found), tsan.exit_code) {
+        (Status::Found, Some(0)) => record::exit_status(summary.ended),
+        (Status::Found, Some(code)) => Status::Program(code),
+        (status, _) => status,
+    };
     match found {
         Ok(found) => Ok(and_so(found)),
         Err(Failure::OutputClosed(found)) => Err(Failure::OutputClosed(and_so(found))),

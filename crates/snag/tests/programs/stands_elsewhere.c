@@ -21,6 +21,8 @@ static volatile int hidden;
 __attribute__((noinline, no_sanitize_thread)) static int is_set(void) { return hidden; }
 __attribute__((noinline, no_sanitize_thread)) static void set(void) { hidden = 1; }
 
+__attribute__((noinline, no_sanitize_thread)) static int number_in(const char *text) { return *text - '0'; }
+
 static int is(const char *name) { return !strcmp(mode, name); }
 
 __attribute__((noinline)) static void one(char *mine) {
@@ -94,7 +96,7 @@ __attribute__((noinline)) static void two(void) {
     if (is("library")) {
         for (int ready = 0; !ready;) {
             pthread_mutex_lock(&lock);
-            sscanf(text, "%d", &ready);
+            ready = number_in(text);
             pthread_mutex_unlock(&lock);
         }
         x = 1;

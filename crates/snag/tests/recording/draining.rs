@@ -21,8 +21,21 @@ const ENDINGS: [(&str, i32); 12] = [
 
 /// What another thread does meanwhile.
 const MEANWHILE: [&str; 15] = [
-    "run", "spin", "crash", "sleep", "abort", "exit", "block", "_exit", "raise", "nap", "kill", "spin_unseen", "assert",
-    "exec", "run",
+    "run",
+    "spin",
+    "crash",
+    "sleep",
+    "abort",
+    "exit",
+    "block",
+    "_exit",
+    "raise",
+    "nap",
+    "kill",
+    "spin_unseen",
+    "assert",
+    "exec",
+    "run",
 ];
 
 fn compiled(name: &str) -> Folder {
@@ -109,7 +122,8 @@ fn free_running_threads_are_drained() {
     let folder = compiled("draining-free");
     for (end, status) in [("return", 5), ("_exit", 5), ("abort", 134), ("execve", 5)] {
         for meanwhile in ["run", "spin", "sleep", "block", "exit", "crash"] {
-            let output = snag(&folder, &["record", "-o", "run.snag", "--free-running", "--", "./program", end, meanwhile]);
+            let output =
+                snag(&folder, &["record", "-o", "run.snag", "--free-running", "--", "./program", end, meanwhile]);
             // Where the clocks of the processors differ nothing can be recorded so.
             if complaint(&output).contains("clock") {
                 return;

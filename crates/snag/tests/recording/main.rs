@@ -10,6 +10,7 @@ mod examples;
 mod freely;
 mod hostile;
 mod interrupts;
+mod library;
 mod litmus;
 mod replaying;
 mod reports;
