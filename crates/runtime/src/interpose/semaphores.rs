@@ -5,6 +5,8 @@ use crate::base::program::Address;
 use crate::base::record::put3;
 use crate::base::thread::inside;
 use crate::interpose::cancel;
+use crate::interpose::library::effects::{fills, writes};
+use crate::interpose::library::in_turn;
 use crate::interpose::locks::{contend, wake_anyway};
 use crate::scheduler::{Deadline, Next, enter};
 use crate::wire::{head, op};
@@ -77,12 +79,18 @@ extern "C" fn semaphore_trywait(semaphore: Pointer, pc: usize) -> c_int {
 }
 
 extern "C" fn semaphore_value(semaphore: Pointer, result: *mut c_int, pc: usize) -> c_int {
-    let counts = enter(Next::on(op::SEM_COUNT, pc, semaphore as usize)).is_some();
-    let answer = pass_on!(sem_getvalue(semaphore: Pointer, result: *mut c_int) -> c_int);
-    if counts && answer == 0 {
-        record(op::SEM_COUNT, pc, semaphore, Address::from(result).read::<c_int>().max(0) as u64);
-    }
-    answer
+    let to = result as usize;
+    in_turn(
+        pc,
+        || fills(to, size_of::<c_int>()),
+        || pass_on!(sem_getvalue(semaphore: Pointer, result: *mut c_int) -> c_int),
+        |answer| {
+            if *answer == 0 {
+                record(op::SEM_COUNT, pc, semaphore, Address::from(result).read::<c_int>().max(0) as u64);
+                writes(to, size_of::<c_int>());
+            }
+        },
+    )
 }
 
 extern "C" fn semaphore_post(semaphore: Pointer, pc: usize) -> c_int {

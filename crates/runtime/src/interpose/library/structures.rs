@@ -122,7 +122,6 @@ kernel! {
 library! {
     backtrace "rdx" (to: usize, n: c_int) -> c_int; fills(to, 8 * n.max(0) as usize);
         |r| writes(to, 8 * r.max(0) as usize);
-    sem_getvalue "rdx" (semaphore: usize, to: usize) -> c_int; fills(to, 4); |r| if r == 0 { writes(to, 4) };
     confstr "rcx" (k: c_int, to: usize, n: usize) -> usize; fills(to, n); |r| writes(to, n.min(r));
     getlogin_r "rdx" (to: usize, n: usize) -> c_int; fills(to, n); |r| if r == 0 { writes_text(to) };
     sigemptyset "rsi" (set: usize) -> c_int; fills(set, SET); |r| if r == 0 { writes(set, SET) };
