@@ -78,6 +78,18 @@ fn what_was_said_about_a_field_stays_beside_what_is_written_to_it() {
     assert_eq!(sets, [o.clone(), f.clone(), o, f]);
 }
 
+/// The address of a field, of an element or of the end of a list inside a larger object is a reference to all of it.
+#[test]
+fn an_address_inside_an_object_is_a_reference_to_it() {
+    let mut text = "T|reach(0x1000:16,{})|\nT|reach(0x2000:64,{lock:p})|\nT|reach(0x2040:8,{lock:q})|\n".to_owned();
+    for address in [0x2020, 0x203f, 0x2040, 0x2048] {
+        text += &format!("T|w(0x1008:8)={address}|\nT|method-begin(m,0x1000:16)|\n");
+    }
+    let p = vec!["0x1000:16", "0x1008:8", "0x2000:64", "lock:p"];
+    let q = vec!["0x1000:16", "0x1008:8", "0x2040:8", "lock:q"];
+    assert_eq!(reached(&text), [p.clone(), p, q, vec!["0x1000:16", "0x1008:8"]]);
+}
+
 /// Resolved sets against a closure that is computed anew for each call, on random graphs of named objects.
 #[test]
 fn random_trees_are_followed_as_a_naive_closure_follows_them() {

@@ -6,8 +6,8 @@
 //! An object is a variable, mostly an address range. `reach(o,{…})` says what o leads to from here on, in place of
 //! what was said before; members of which something was said in turn lead on. A missing method that was
 //! given o could reach o and all that it leads to, directly or by way of others. A *reference write* changes that: an access
-//! that writes a known value, which is the address of a described object, to memory `f` makes `f` lead to that
-//! object and to nothing else, and every described object that shares memory with `f` lead to `f`. If the value is no such
+//! that writes a known value, which is the address of a described object or of a byte inside it, to memory `f` makes `f`
+//! lead to that object and to nothing else, and every described object that shares memory with `f` lead to `f`. If the value is no such
 //! address (null, say), `f` leads nowhere. What was said by a `reach(f,{…})` stays, though, until another one. If the
 //! value is not known, nothing changes; then a `reach(f,{…})` after the write can say what it leads to.
 //!
@@ -111,10 +111,8 @@ impl Trees {
 
     /// A value is written to a variable.
     fn write(&mut self, field: VarId, value: u64, tables: &Tables) {
-        let referred: Vec<Object> = match self.at.get(&value) {
-            Some(objects) => objects.iter().filter(|&&object| object != field).map(|&o| Object::Variable(o)).collect(),
-            None => Vec::new(),
-        };
+        let referred = self.around(value, value, tables).filter(|&object| object != field);
+        let referred: Vec<Object> = referred.map(Object::Variable).collect();
         if referred.is_empty() {
             if self.leads_to.contains_key(&field) && !self.described.contains(&field) {
                 self.lead(field, Vec::new());
@@ -134,13 +132,17 @@ impl Trees {
     /// The described objects that share memory with a variable, other than itself.
     fn owners(&self, field: VarId, tables: &Tables) -> Vec<VarId> {
         let Variable::Range { address, size } = tables.variable(field) else { return Vec::new() };
-        let lowest = address.saturating_sub(self.largest.saturating_sub(1));
-        let around = self.at.range(lowest..=address + (size - 1)).flat_map(|(_, objects)| objects).copied();
-        let shares = |&id: &VarId| match tables.variable(id) {
-            Variable::Range { address: first, size } => id != field && first + (size - 1) >= address,
+        self.around(address, address + (size - 1), tables).filter(|&id| id != field).collect()
+    }
+
+    /// The described ranges that hold one of the bytes from a first to a last.
+    fn around<'a>(&'a self, first: u64, last: u64, tables: &'a Tables) -> impl Iterator<Item = VarId> + 'a {
+        let lowest = first.saturating_sub(self.largest.saturating_sub(1));
+        let near = self.at.range(lowest..=last).flat_map(|(_, objects)| objects).copied();
+        near.filter(move |&id| match tables.variable(id) {
+            Variable::Range { address, size } => address + (size - 1) >= first,
             Variable::Named(_) => false,
-        };
-        around.filter(shares).collect()
+        })
     }
 
     fn add(&mut self, to: VarId, member: Object) {
