@@ -262,7 +262,8 @@ impl Translator {
             }
             code @ (op::RANGE_READ | op::RANGE_WRITE) => {
                 let (length, contents) = (value as usize, &words[3..]);
-                if (length == 0) | (length > INLINE) | (contents.len() < length.div_ceil(8)) {
+                let without = (first >> 8) as u8 & wire::WITHOUT_CONTENTS != 0;
+                if (length == 0) | (length > INLINE) | without | (contents.len() < length.div_ceil(8)) {
                     return 0;
                 }
                 let op = if code == op::RANGE_READ { Op::Read } else { Op::Write };
@@ -453,7 +454,10 @@ mod tests {
                 }
                 10 => {
                     let code = if random(2) == 0 { op::RANGE_READ } else { op::RANGE_WRITE };
-                    all.push(vec![head(code, 0, pc as usize), address, 100 + random(200)]);
+                    all.push(match random(2) {
+                        0 => vec![head(code, 0, pc as usize), address, 100 + random(200)],
+                        _ => vec![head(code, wire::WITHOUT_CONTENTS, pc as usize), address, 1 + random(64)],
+                    });
                 }
                 11 => all.push(vec![head(op::FENCE, 0, 0), random(6), 0]),
                 12..24 => {

@@ -277,7 +277,8 @@ calls! {
     send "r8" (fd: c_int, from: Pointer, n: usize, f: c_int) -> isize; { reads(from, n); gives(fd) }; |_r| ();
     sendto stack (fd: c_int, from: Pointer, n: usize, f: c_int, a: Pointer, l: c_uint) -> isize;
         { reads(from, n); reads(a, l as usize); gives(fd) }; |_r| ();
-    sendmsg "rcx" (fd: c_int, m: Pointer, f: c_int) -> isize; { message(m, isize::MAX, reads); goes_along(m); gives(fd) }; |_r| ();
+    sendmsg "rcx" (fd: c_int, m: Pointer, f: c_int) -> isize;
+        { message(m, isize::MAX, reads); goes_along(m); gives(fd) }; |_r| ();
     accept "rcx" (fd: c_int, a: Pointer, l: Pointer) -> c_int; may_name(a, l);
         |r| { accepted(*r); named(*r >= 0, a, l) };
     accept4 "r8" (fd: c_int, a: Pointer, l: Pointer, f: c_int) -> c_int; may_name(a, l);
@@ -467,7 +468,8 @@ calls! {
     getaddrinfo "r8" (a: Pointer, b: Pointer, h: Pointer, r: Pointer) -> c_int;
         { gives_kernel_text(a); gives_kernel_text(b); reads(h, 48); may_write(r, 8) };
         |answer| if *answer == 0 { writes(r, 8); listed(Address::from(r).read()) };
-    semop "rcx" (s: c_int, o: Pointer, n: usize) -> c_int; { reads(o, 6 * n); if any_operation(o, n, |o| o > 0) { gives_object(set(s)) } };
+    semop "rcx" (s: c_int, o: Pointer, n: usize) -> c_int;
+        { reads(o, 6 * n); if any_operation(o, n, |o| o > 0) { gives_object(set(s)) } };
         |r| if *r == 0 && any_operation(o, n, |o| o <= 0) { takes_object(set(s)) };
     semtimedop "r8" (s: c_int, o: Pointer, n: usize, t: Pointer) -> c_int;
         if any_operation(o, n, |o| o > 0) { gives_object(set(s)) };

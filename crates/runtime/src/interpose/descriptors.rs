@@ -156,7 +156,8 @@ const HERE: c_int = -100;
 
 /// Calls after which a name no longer leads to what it did.
 macro_rules! unname {
-    ($($name:ident $register:literal ($($argument:ident: $type:ty),*) $($name_of:ident)* => $folder:expr, $path:ident;)*) => {$(
+    ($($name:ident $register:literal ($($argument:ident: $type:ty),*)
+       $($name_of:ident)* => $folder:expr, $path:ident;)*) => {$(
         const _: () = {
             extern "C" fn recorded($($argument: $type,)* pc: usize) -> c_int {
                 let call = || pass_on!($name($($argument: $type),*) -> c_int);

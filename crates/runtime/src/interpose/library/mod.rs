@@ -8,7 +8,7 @@
 //! | macro | for functions that |
 //! |---|---|
 //! | `library!` | compute, and neither block nor call anything of the program's |
-//! | `kernel!` | report bad addresses instead of crashing (so what they read is looked at afterwards), and write what comes from outside |
+//! | `kernel!` | report bad addresses, so what they read is looked at afterwards; they write what comes from outside |
 //! | `calls_out!` | call functions of the program, or keep memory that they allocate |
 //!
 //! Functions that may block are in [`calls`](super::calls), those that print and scan in [`printing`] and [`scanning`],

@@ -263,21 +263,29 @@ printf! {
     __vswprintf_chk stack, __swprintf_chk (to: usize, n: usize, _k: c_int, _m: usize, format: usize);
         |pc, a, call| into_memory(pc, (format, true), a, || fills(to, WIDE * n), call, |r| cut(to, n, r, WIDE));
     vprintf "rdx", printf (format: usize);
-        |pc, a, call| into_stream(pc, (format, false), a, |pc, note| puts_and(standard_output() as Pointer, pc, note), call);
+        |pc, a, call| into_stream(
+            pc, (format, false), a, |pc, note| puts_and(standard_output() as Pointer, pc, note), call);
     __vprintf_chk "rcx", __printf_chk (_k: c_int, format: usize);
-        |pc, a, call| into_stream(pc, (format, false), a, |pc, note| puts_and(standard_output() as Pointer, pc, note), call);
+        |pc, a, call| into_stream(
+            pc, (format, false), a, |pc, note| puts_and(standard_output() as Pointer, pc, note), call);
     vfprintf "rcx", fprintf (f: usize, format: usize);
-        |pc, a, call| into_stream(pc, (format, false), a, |pc, note| puts_and(f as Pointer, pc, note), call);
+        |pc, a, call| into_stream(
+            pc, (format, false), a, |pc, note| puts_and(f as Pointer, pc, note), call);
     __vfprintf_chk "r8", __fprintf_chk (f: usize, _k: c_int, format: usize);
-        |pc, a, call| into_stream(pc, (format, false), a, |pc, note| puts_and(f as Pointer, pc, note), call);
+        |pc, a, call| into_stream(
+            pc, (format, false), a, |pc, note| puts_and(f as Pointer, pc, note), call);
     vwprintf "rdx", wprintf (format: usize);
-        |pc, a, call| into_stream(pc, (format, true), a, |pc, note| puts_and(standard_output() as Pointer, pc, note), call);
+        |pc, a, call| into_stream(
+            pc, (format, true), a, |pc, note| puts_and(standard_output() as Pointer, pc, note), call);
     vfwprintf "rcx", fwprintf (f: usize, format: usize);
-        |pc, a, call| into_stream(pc, (format, true), a, |pc, note| puts_and(f as Pointer, pc, note), call);
+        |pc, a, call| into_stream(
+            pc, (format, true), a, |pc, note| puts_and(f as Pointer, pc, note), call);
     __vwprintf_chk "rcx", __wprintf_chk (_k: c_int, format: usize);
-        |pc, a, call| into_stream(pc, (format, true), a, |pc, note| puts_and(standard_output() as Pointer, pc, note), call);
+        |pc, a, call| into_stream(
+            pc, (format, true), a, |pc, note| puts_and(standard_output() as Pointer, pc, note), call);
     __vfwprintf_chk "r8", __fwprintf_chk (f: usize, _k: c_int, format: usize);
-        |pc, a, call| into_stream(pc, (format, true), a, |pc, note| puts_and(f as Pointer, pc, note), call);
+        |pc, a, call| into_stream(
+            pc, (format, true), a, |pc, note| puts_and(f as Pointer, pc, note), call);
     vdprintf "rcx", dprintf (fd: c_int, format: usize);
         |pc, a, call| into_stream(pc, (format, false), a, |pc, note| puts_into_and(fd, pc, note), call);
     __vdprintf_chk "r8", __dprintf_chk (fd: c_int, _k: c_int, format: usize);

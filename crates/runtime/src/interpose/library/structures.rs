@@ -82,8 +82,10 @@ kernel! {
         |r| if r == 0 { writes(to, LIMIT) };
     prlimit64 "r8" (p: c_int, k: c_uint, from: usize, to: usize) -> c_int; { reads(from, LIMIT); fills(to, LIMIT) };
         |r| if r == 0 { writes(to, LIMIT) };
-    getresuid "rcx" (a: usize, b: usize, c: usize) -> c_int; ids(a, b, c, fills); |r| if r == 0 { ids(a, b, c, writes) };
-    getresgid "rcx" (a: usize, b: usize, c: usize) -> c_int; ids(a, b, c, fills); |r| if r == 0 { ids(a, b, c, writes) };
+    getresuid "rcx" (a: usize, b: usize, c: usize) -> c_int; ids(a, b, c, fills);
+        |r| if r == 0 { ids(a, b, c, writes) };
+    getresgid "rcx" (a: usize, b: usize, c: usize) -> c_int; ids(a, b, c, fills);
+        |r| if r == 0 { ids(a, b, c, writes) };
     getgroups "rdx" (n: c_int, to: usize) -> c_int; fills(to, 4 * n.max(0) as usize);
         |r| if n > 0 { writes(to, 4 * r.max(0) as usize) };
     setgroups "rdx" (n: usize, from: usize) -> c_int; reads(from, 4 * n); |_r| ();

@@ -91,7 +91,8 @@ library! {
     wmemset "rcx" (to: usize, k: c_int, n: usize) -> usize; fills(to, WIDE * n); |_r| writes(to, WIDE * n);
     wmemcmp "rcx" (a: usize, b: usize, n: usize) -> c_int; { reads(a, WIDE * n); reads(b, WIDE * n) }; |_r| ();
     wmemchr "rcx" (s: usize, k: c_int, n: usize) -> usize;
-        { let units = |&i: &usize| wide_unit(s, i) == k as u32; reads(s, WIDE * (0..n).find(units).map_or(n, |i| i + 1)) };
+        { let units = |&i: &usize| wide_unit(s, i) == k as u32;
+          reads(s, WIDE * (0..n).find(units).map_or(n, |i| i + 1)) };
         |_r| ();
     wcscat "rdx" (to: usize, from: usize) -> usize; joins(to, from, usize::MAX); |_r| joined(to, from, usize::MAX);
     wcsncat "rcx" (to: usize, from: usize, n: usize) -> usize; joins(to, from, n); |_r| joined(to, from, n);
