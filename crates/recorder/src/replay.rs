@@ -111,12 +111,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// Drives the program along a schedule made by [`through_race`], lets it run on, with turns taken at random from the seed, and
 /// says how it ended. What it prints goes through a file without a name.
-pub fn outcome(
-    command: Vec<OsString>,
-    schedule: Vec<Segment>,
-    drain: Drain,
-    seed: u64,
-) -> Result<Outcome, String> {
+pub fn outcome(command: Vec<OsString>, schedule: Vec<Segment>, drain: Drain, seed: u64) -> Result<Outcome, String> {
     let file = memory_file("snag-output").map_err(|error| format!("cannot keep what is printed: {error}"))?;
     let file = Arc::new(File::from(file));
     let settings = Settings { schedule, seed, drain, quantum: 100, ..Settings::default() };
@@ -205,7 +200,8 @@ pub fn drive(
         Segment { thread, timeout: 0, until: steps[event.index()] }
     }));
     let drain = recorded.drain();
-    let settings = Settings { schedule: schedule.clone(), stop_at_end: true, look_before, drain, ..Settings::default() };
+    let settings =
+        Settings { schedule: schedule.clone(), stop_at_end: true, look_before, drain, ..Settings::default() };
     let mut recorder = Recorder::start(&Options { command, settings, prints: Prints::AsWeDo, seal: None })?;
     let result = follow(&mut recorder).map(|why| {
         let done = recorder.ring.header().replayed.load(Relaxed).min(look_before as u64);
@@ -420,8 +416,7 @@ pub enum Repeated {
 
 /// Runs the program along the recording's own schedule and compares every event.
 pub fn repeat(trace: &Trace, recorded: &Recorded, command: Vec<OsString>) -> Result<Repeated, String> {
-    let settings =
-        Settings { schedule: recorded.schedule(trace), drain: recorded.drain(), ..Settings::default() };
+    let settings = Settings { schedule: recorded.schedule(trace), drain: recorded.drain(), ..Settings::default() };
     let mut recorder = Recorder::start(&Options { command, settings, prints: Prints::AsWeDo, seal: None })?;
     let mut comparison = Comparison { trace, compared: 0, difference: None };
     let ended = loop {

@@ -16,5 +16,6 @@ mod standing;
 mod sturdy;
 mod support;
 mod trusting;
+mod turns;
 mod ways_in;
 mod zoo;
