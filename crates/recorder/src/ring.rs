@@ -46,9 +46,9 @@ pub fn shared_path(file: &OwnedFd) -> String {
 }
 
 /// How the program is to be run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Scheduling points after which another thread gets its turn.
+    /// Scheduling points after which another thread gets its turn; 0: the runtime decides.
     pub quantum: u64,
     /// 0: threads take turns; else they are picked at random.
     pub seed: u64,
@@ -62,20 +62,6 @@ pub struct Settings {
     pub free: bool,
     /// What the other threads may still do when the program is about to end.
     pub drain: Drain,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            quantum: 10_000,
-            seed: 0,
-            schedule: Vec::new(),
-            stop_at_end: false,
-            look_before: 0,
-            free: false,
-            drain: Drain::default(),
-        }
-    }
 }
 
 /// How long the end of a program is put off, so that threads that can run do. Written as `STEPS` or
@@ -312,7 +298,7 @@ impl Ring {
             header.version = wire::VERSION;
             header.chunks = CHUNKS as u32;
             header.tool = std::process::id();
-            header.quantum = settings.quantum.max(1);
+            header.quantum = settings.quantum;
             header.seed = settings.seed;
             header.watchdog = 20;
             header.segments = settings.schedule.len() as u64;

@@ -64,7 +64,7 @@ pub struct Header {
     pub filled: AtomicU32,
     /// Chunks that the tool has emptied.
     pub emptied: AtomicU32,
-    /// Scheduling points after which another thread gets its turn.
+    /// Scheduling points after which another thread gets its turn; 0: the runtime decides.
     pub quantum: u64,
     /// 0: threads take turns; else they are picked at random, from this seed.
     pub seed: u64,

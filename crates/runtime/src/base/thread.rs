@@ -128,6 +128,12 @@ pub struct Thread {
     pub own: crate::scheduler::free_running::Own,
     /// What it may be waiting for in a loop.
     pub spins: crate::scheduler::spin::Spins,
+    /// How many locks it holds, about.
+    pub held: Relaxed<u32>,
+    /// How many more of its turns should be short.
+    pub alert: crate::scheduler::Alert,
+    /// How long it has rested lately, in nanoseconds: see [`crate::scheduler::observe`].
+    pub rested: Relaxed<u64>,
     /// What it is doing, as announced when it began.
     pub doing: crate::scheduler::Doing,
 }

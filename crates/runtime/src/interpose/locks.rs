@@ -8,6 +8,7 @@ use crate::base::program::Address;
 use crate::base::record::put3;
 use crate::base::thread::{self, Thread, inside};
 use crate::interpose::cancel;
+use crate::scheduler::observe;
 use crate::scheduler::{Deadline, Next, acquire, block, block_cancellable, enter, is_on, release, wake, yield_now};
 use crate::wire::{head, lock, op};
 use crate::{pass_on, stubs};
@@ -110,6 +111,7 @@ fn locked(result: c_int) -> bool {
 
 fn record(code: u8, pc: usize, address: Pointer, kind: u64) {
     put3(head(code, 0, pc), address as u64, kind);
+    observe::holds(code);
 }
 
 /// An attempt to take a lock has given up because the lock was busy.

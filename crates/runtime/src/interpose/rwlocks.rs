@@ -4,6 +4,7 @@ use crate::base::c::{CLOCK_REALTIME, EBUSY, ETIMEDOUT, Pointer, Timespec, nanose
 use crate::base::record::put3;
 use crate::base::thread::inside;
 use crate::interpose::locks::{contend, record_failure, wake_anyway};
+use crate::scheduler::observe;
 use crate::scheduler::{Deadline, Next, enter, wake};
 use crate::wire::{head, lock, op};
 use crate::{pass_on, stubs};
@@ -11,6 +12,7 @@ use core::ffi::c_int;
 
 fn record(code: u8, pc: usize, address: Pointer, kind: u64) {
     put3(head(code, 0, pc), address as u64, kind);
+    observe::holds(code);
 }
 
 fn take_rwlock(at: Pointer, pc: usize, writes: bool, deadline: Deadline) -> c_int {

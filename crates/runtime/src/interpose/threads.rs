@@ -216,6 +216,8 @@ fn start(
             thread.identity.store(made, Relaxed);
             Address::from(handle).write(made);
             admit(thread);
+            creator.alert.raise();
+            thread.alert.raise();
         } else {
             thread.set(State::Dead);
             // SAFETY: it was made above, and no thread has begun with it.

@@ -111,6 +111,24 @@ fn block_as(thread: &'static Thread, key: usize, deadline: Deadline, cancellable
     thread.timed_out.get()
 }
 
+/// What threads wait for that wait for nothing.
+const RESTING: usize = 0x3000_0000_0000_0010;
+
+/// Lets go of the token for some time, in nanoseconds. If another thread can run by then, this one waits for its turn.
+pub fn rest(thread: &'static Thread, time: u64) {
+    let mut scheduler = SCHEDULER.lock();
+    thread.key.set(RESTING);
+    thread.timed.set(true);
+    scheduler.block(thread);
+    scheduler.end_turn(thread);
+    scheduler.dispatch();
+    drop(scheduler);
+    wait_for_token(thread, Some((c::CLOCK_MONOTONIC, c::now(c::CLOCK_MONOTONIC) + time)));
+    if !is_on() {
+        SCHEDULER.lock().unblock(thread);
+    }
+}
+
 /// Wakes a thread that is to be cancelled, if it is blocked where it can be.
 pub fn interrupt(thread: &'static Thread) {
     let mut scheduler = SCHEDULER.lock();

@@ -9,14 +9,22 @@ use crate::base::thread::{self, State, Thread};
 use crate::protocol::go::Sleepers;
 use crate::scheduler::drain::{Drain, is_draining};
 use crate::scheduler::free_running::{self, is_free};
+use crate::scheduler::observe;
+use crate::scheduler::policy::Policy;
 use crate::scheduler::recording::is_on;
-use crate::scheduler::token::{FREE_RUNNING, HOLDER, IGNORING, NOBODY};
+use crate::scheduler::token::{FREE_RUNNING, HOLDER, IGNORING, NOBODY, is_holder};
 use crate::wire::{self, Segment, op};
 use core::sync::atomic::Ordering::*;
 
 /// Decides who gets the token. Only the holder of this lock changes the states of threads.
-pub static SCHEDULER: Mutex<Scheduler> =
-    Mutex::new(Scheduler { runnable: Vec::new(), blocked: Vec::new(), random: 0, segment: 0, drain: None });
+pub static SCHEDULER: Mutex<Scheduler> = Mutex::new(Scheduler {
+    runnable: Vec::new(),
+    blocked: Vec::new(),
+    random: 0,
+    segment: 0,
+    drain: None,
+    policy: Policy::new(),
+});
 
 pub struct Scheduler {
     /// Threads that wait for the token, first come first.
@@ -29,6 +37,8 @@ pub struct Scheduler {
     segment: usize,
     /// Set while the end of the program is put off.
     pub(super) drain: Option<Drain>,
+    /// How long turns are, unless the user has said so.
+    policy: Policy,
 }
 
 /// Whether the schedule is still followed. Changed under the lock, read without it.
@@ -50,9 +60,12 @@ pub fn others_wait() -> bool {
 /// Ends the holder's turn at its next step, unless a schedule is followed.
 pub fn end_turn_early() {
     let left = page().budget.get();
-    if !following() && !is_free() && left > 0 {
-        page().granted.subtract(left);
-        page().budget.set(0);
+    if !following() && !is_free() {
+        observe::forget_rest();
+        if left > 0 {
+            page().granted.subtract(left);
+            page().budget.set(0);
+        }
     }
 }
 
@@ -86,6 +99,7 @@ impl Scheduler {
         self.runnable.reserve(1024);
         self.blocked.reserve(1024);
         self.random = seed;
+        self.policy.prepare(seed);
         FOLLOWING.set(follows);
     }
 
@@ -198,6 +212,7 @@ impl Scheduler {
             // A turn of a free-running thread has no limit.
             None if is_free() => i64::MAX / 2,
             Some(segment) => segment.until.saturating_sub(steps).min(1 << 60) as i64,
+            None if wanted().quantum == 0 => self.policy.turn(thread, RUNNABLE.get() > 0) as i64,
             None if self.random != 0 => 1 + (self.random() % (2 * wanted().quantum)) as i64,
             None => wanted().quantum as i64,
         };
@@ -205,9 +220,12 @@ impl Scheduler {
             Some(drain) => granted.min(drain.left(thread)),
             None => granted,
         };
-        page().granted.set(granted);
-        page().budget.set(granted);
-        let timed_out = (thread.was_blocked.replace(false) && thread.timed_out.get()) as u64;
+        observe::begin_turn(granted, following());
+        let was_blocked = thread.was_blocked.replace(false);
+        if was_blocked {
+            thread.alert.raise();
+        }
+        let timed_out = (was_blocked && thread.timed_out.get()) as u64;
         let when = if is_free() { free_running::time() } else { steps };
         put3(wire::head(op::SWITCH, 0, 0), thread.number.get() as u64 | timed_out << 32, when);
         if is_free() {
@@ -220,6 +238,7 @@ impl Scheduler {
         let left = page().budget.get();
         let taken = (page().granted.replace(left) - left) as u64;
         thread.steps.add(taken);
+        self.policy.took(taken);
         if self.drain.is_some() {
             thread.drained.add(taken);
         }
@@ -249,6 +268,18 @@ impl Scheduler {
         self.queue(thread);
         if HOLDER.0.load(Relaxed) == NOBODY {
             self.dispatch();
+        } else if wanted().quantum == 0 && !following() && !is_free() {
+            self.shorten_turn();
+        }
+    }
+
+    /// The thread that runs has made another one run: it may have had the token for long because nobody else could.
+    fn shorten_turn(&mut self) {
+        if let Some(holder) = thread::current().filter(|thread| is_holder(thread))
+            && RUNNABLE.get() == 1
+            && let Some(steps) = self.policy.short_turn(holder)
+        {
+            observe::shorten(steps as i64);
         }
     }
 

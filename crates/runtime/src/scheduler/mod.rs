@@ -13,6 +13,8 @@ mod drain;
 pub mod free_running;
 mod lifetime;
 mod next;
+pub mod observe;
+mod policy;
 mod recording;
 pub mod spin;
 mod token;
@@ -20,10 +22,11 @@ pub mod watchdog;
 mod wipe;
 
 pub use block::{Deadline, block, block_cancellable, if_alive, interrupt, next_notify, retry_locks, wake};
-pub use dispatch::{SCHEDULER, end_turn_early, others_wait};
+pub use dispatch::{SCHEDULER, others_wait};
 pub use drain::{Verdict, claim_end, drain, forgive_end, park, verdict};
 pub use lifetime::{admit, bury, first_turn, retire};
 pub use next::{Doing, Next};
+pub use policy::Alert;
 pub use recording::{end_with_last, forget_in_child, give_up, give_up_because_of, is_on, start};
 pub use token::{
     FREE_RUNNING, HOLDER, IGNORING, NOBODY, TAKEN, acquire, await_decision, enter, holder, is_holder, lend, not_holder,

@@ -4,7 +4,7 @@
 use crate::base::record::page;
 use crate::base::relaxed::Relaxed;
 use crate::base::thread::Thread;
-use crate::scheduler::end_turn_early;
+use crate::scheduler::observe;
 
 /// An atomic that a thread has found unchanged.
 struct Seen {
@@ -47,7 +47,7 @@ pub fn unchanged(thread: &Thread, address: usize, value: u64) {
         seen.times.set(0);
         seen.left.set(left);
         if waits {
-            end_turn_early();
+            observe::waits_in_loop();
         }
     }
 }

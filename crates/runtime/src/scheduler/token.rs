@@ -10,9 +10,10 @@ use crate::base::record::{flush, page, put1};
 use crate::base::thread::{self, State, Thread};
 use crate::interpose::signals;
 use crate::scheduler::block::wait_for_token;
-use crate::scheduler::dispatch::{SCHEDULER, Scheduler, others_wait};
+use crate::scheduler::dispatch::{SCHEDULER, Scheduler, following, others_wait};
 use crate::scheduler::free_running::is_free;
 use crate::scheduler::next::Next;
+use crate::scheduler::observe::{self, Then};
 use crate::scheduler::recording::is_on;
 use crate::scheduler::wipe::wipe;
 use crate::wire::{self, op};
@@ -46,8 +47,12 @@ pub fn is_holder(thread: &Thread) -> bool {
 pub fn preempt(thread: &'static Thread, next: Next) {
     thread::inside(thread, || {
         page().budget.set(0);
+        let then = if following() { Then::End } else { observe::next_stretch(thread) };
         // A turn in a schedule may be one of no steps.
         while page().budget.get() == 0 && is_on() {
+            if then == Then::Spins && !others_wait() && observe::rests(thread) {
+                continue;
+            }
             let mut scheduler = SCHEDULER.lock();
             next.tell(false);
             if others_wait() {

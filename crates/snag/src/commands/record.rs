@@ -36,9 +36,10 @@ pub struct Args {
 /// How threads take turns.
 #[derive(clap::Args, Clone)]
 pub struct How {
-    /// Let another thread run after N steps, from 1 on
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
-    quantum: u64,
+    /// Let another thread run after N steps, from 1 on [default: a few at first and where threads meet, more where they
+    /// work alone]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    quantum: Option<u64>,
     /// Pick threads, and how long they run, at random from this seed, a number from 1 on
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seed: Option<u64>,
@@ -55,7 +56,13 @@ impl How {
     /// For the recorder.
     pub fn settings(&self) -> Settings {
         let seed = self.seed.unwrap_or(0);
-        Settings { quantum: self.quantum, seed, free: self.free_running, drain: self.drain, ..Settings::default() }
+        Settings {
+            quantum: self.quantum.unwrap_or(0),
+            seed,
+            free: self.free_running,
+            drain: self.drain,
+            ..Settings::default()
+        }
     }
 }
 

@@ -11,8 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-int shared, other;
-volatile int *nowhere;
+int shared;
+volatile int other, *nowhere;
 static const char *end, *meanwhile;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 

@@ -19,5 +19,6 @@ mod standing;
 mod sturdy;
 mod support;
 mod trusting;
+mod turns;
 mod ways_in;
 mod zoo;

@@ -97,7 +97,8 @@ fn descriptors_have_the_same_numbers_again() {
 fn who_comes_first_in_a_race_can_be_seen_in_the_output() {
     let folder = Folder::new("many");
     compile("gcc", &["-g", "-O1", "-fsanitize=thread"], &example("bank_account.c"), &folder.path("program"));
-    assert_eq!(snag(&folder, &["record", "-o", "run.snag", "--", "./program"]).status.code(), Some(0));
+    let record = ["record", "-o", "run.snag", "--quantum", "10000", "--", "./program"];
+    assert_eq!(snag(&folder, &record).status.code(), Some(0));
     let output = snag(&folder, &["replay", "run.snag", "--race", "R1", "--many", "2"]);
     let report = text(&output);
     assert_eq!(output.status.code(), Some(1), "{report}{}", complaint(&output));

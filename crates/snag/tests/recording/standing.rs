@@ -5,7 +5,7 @@ use crate::support::*;
 
 /// Records a program in one of its modes and replays all that is found; ids, exit status and what is said.
 fn replayed(folder: &Folder, mode: &str) -> Vec<(String, Option<i32>, String)> {
-    let recorded = snag(folder, &["record", "-o", "run.snag", "--", "./program", mode]);
+    let recorded = snag(folder, &["record", "-o", "run.snag", "--quantum", "10000", "--", "./program", mode]);
     assert_eq!(recorded.status.code(), Some(0), "{mode}: {}", complaint(&recorded));
     let found = text(&snag(folder, &["check", "run.snag"]));
     let is_finding = |line: &&str| line.starts_with('R') || line.starts_with('D');

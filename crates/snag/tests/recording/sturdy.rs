@@ -183,8 +183,8 @@ fn what_code_that_is_not_instrumented_writes_is_told_and_gives_no_false_races() 
         }
         compile(compiler, &["-g", "-w", flags, "-fsanitize=thread"], &program("foreign.c"), &folder.path("program"));
         for looks in [
-            &["-v", "record", "-o", "run.snag", "--", "./program"][..],
-            &["-v", "record", "-o", "run.snag", "--", "./program", "looks"],
+            &["-v", "record", "-o", "run.snag", "--quantum", "10000", "--", "./program"][..],
+            &["-v", "record", "-o", "run.snag", "--quantum", "10000", "--", "./program", "looks"],
         ] {
             let output = snag(&folder, looks);
             assert_eq!((output.status.code(), text(&output).as_str()), (Some(0), "6\n"), "{}", complaint(&output));
