@@ -59,7 +59,9 @@ impl<'c> Series<'c> {
     pub fn check_order(&mut self, schedule: &Schedule, first: EventId, second: EventId) -> Result<(), Violation> {
         match schedule {
             Schedule::Continued { as_observed, then }
-                if then.is_empty() && as_observed.0 == second.0.saturating_add(1) && self.reaches(as_observed.index()) =>
+                if then.is_empty()
+                    && as_observed.0 == second.0.saturating_add(1)
+                    && self.reaches(as_observed.index()) =>
             {
                 self.checker.check_observed_order(first, second)
             }

@@ -126,7 +126,8 @@ impl<'a, 't> Filing<'a, 't> {
         let LocationPair { first, second, count } = *pair;
         let (locks_first, locks_second) = (Vec::new(), Vec::new());
         let engine = self.engine;
-        let race = Race { engine, kind, level, first, second, locks_first, locks_second, witness, diverging, reads, count };
+        let race =
+            Race { engine, kind, level, first, second, locks_first, locks_second, witness, diverging, reads, count };
         self.lock().analysis.races.push(race);
     }
 

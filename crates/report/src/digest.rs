@@ -345,8 +345,12 @@ mod tests {
     use crate::text::tests::std_trace;
 
     fn shown(trace: &Trace, witness: &Schedule, goal: &[u32]) -> Vec<Row> {
-        let goal =
-            Goal { events: goal.iter().map(|&e| EventId(e)).collect(), before: None, held: Vec::new(), values: Values::default() };
+        let goal = Goal {
+            events: goal.iter().map(|&e| EventId(e)).collect(),
+            before: None,
+            held: Vec::new(),
+            values: Values::default(),
+        };
         digest(trace, witness, &goal)
     }
 

@@ -59,7 +59,11 @@ fn filtered(compiler: &mut Command) -> std::io::Result<Option<i32>> {
 
 /// The lines that say nothing of a sanitizer.
 fn without_sanitizer(said: &[u8]) -> Vec<u8> {
-    said.split_inclusive(|&byte| byte == b'\n').filter(|line| !line.starts_with(b"sanitize=")).flatten().copied().collect()
+    said.split_inclusive(|&byte| byte == b'\n')
+        .filter(|line| !line.starts_with(b"sanitize="))
+        .flatten()
+        .copied()
+        .collect()
 }
 
 #[cfg(test)]

@@ -34,6 +34,6 @@ pub use facts::conflicting;
 pub use random::{Rng, Shape, for_random_traces, random_trace};
 pub use reference::{fhb_races, hb, hb_races, is_order_race, order_races, shb, shb_races, warnings};
 pub use relation::Relation;
-pub use search::{deadlock_witnesses, is_feasible, deadlocks, race_witnesses, races, races_respecting};
+pub use search::{deadlock_witnesses, deadlocks, is_feasible, race_witnesses, races, races_respecting};
 pub use shrink::{show, shrink};
 pub use snag_model::Level;

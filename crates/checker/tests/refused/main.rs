@@ -12,6 +12,7 @@ mod deadlocks;
 mod heap;
 mod locks;
 mod missing;
+mod order;
 mod races;
 mod reads;
 mod sequence;

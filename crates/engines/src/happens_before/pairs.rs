@@ -298,7 +298,9 @@ impl<'t, M: Memory> Logged<'t, M> {
             let all_pairs = self.limits.all_pairs;
             let mut named = |accessed: &Accessed| match &self.strong {
                 None => accessed.racing(kind, since, &<[Time]>::len, all_pairs, &mut racing),
-                Some(strong) => accessed.racing(kind, since, &|times| strong.ordered(event, times), all_pairs, &mut racing),
+                Some(strong) => {
+                    accessed.racing(kind, since, &|times| strong.ordered(event, times), all_pairs, &mut racing)
+                }
             };
             named(&of.starting);
             if starts {

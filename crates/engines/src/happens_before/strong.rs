@@ -42,7 +42,8 @@ impl<'t> Strong<'t> {
     /// How many of some events, given by ascending times and each known to whoever knows a later one, come before the one
     /// that was done last.
     pub fn ordered(&self, last: EventId, times: &[Time]) -> usize {
-        let slot_of = |event: EventId| self.clocks.slot_if_seen(self.trace.thread_of(event)).expect("it has had an event");
+        let slot_of =
+            |event: EventId| self.clocks.slot_if_seen(self.trace.thread_of(event)).expect("it has had an event");
         let slot = slot_of(last);
         times.partition_point(|&time| self.clocks.knows(slot, slot_of(EventId(time - 1)), time))
     }

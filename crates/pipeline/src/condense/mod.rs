@@ -224,7 +224,8 @@ impl<'t> Whole<'t> {
                     break;
                 }
                 let race = &analysis.races[at];
-                verdicts[at] = series.check(race.kind, &race.witness, race.first, race.second).map_err(|_| NOT_ACCEPTED);
+                verdicts[at] =
+                    series.check(race.kind, &race.witness, race.first, race.second).map_err(|_| NOT_ACCEPTED);
                 done += 1;
                 progress.advance(done);
             }

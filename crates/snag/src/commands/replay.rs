@@ -208,7 +208,8 @@ fn race(
     if let Goal::Race(race) = goal
         && race.kind == RaceKind::Order
     {
-        let why = "a race by memory order lies in what the orders allow; no schedule shows it better than the recorded run";
+        let why =
+            "a race by memory order lies in what the orders allow; no schedule shows it better than the recorded run";
         return Err(format!("{id} cannot be replayed: {why}").into());
     }
     let (witness, then) = match goal {

@@ -311,9 +311,7 @@ impl Judge<'_> {
         }
         let schedule = (0..race.as_observed).chain(race.witness.iter().copied()).map(EventId);
         let verdict = match level {
-            _ if kind(race)? == RaceKind::Order => {
-                self.checker(ignoring).check_order(schedule, first, second, level)
-            }
+            _ if kind(race)? == RaceKind::Order => self.checker(ignoring).check_order(schedule, first, second, level),
             Level::Symbolic => {
                 let diverging: Vec<EventId> = race.diverging.iter().map(|&event| EventId(event)).collect();
                 let reads: Vec<_> = race.reads.iter().map(|read| (EventId(read.event), read.value)).collect();
