@@ -12,6 +12,7 @@ mod deadlocks;
 mod heap;
 mod locks;
 mod missing;
+mod order;
 mod probes;
 mod races;
 mod reads;

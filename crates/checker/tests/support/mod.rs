@@ -18,7 +18,7 @@ use snag_checker::{Checker, ScheduleRule, Violation};
 use snag_model::Level;
 use snag_model::events::Event;
 use snag_model::tables::Object;
-use snag_model::{BarrierId, Cells, EventId, LockId, Op, SemId, Space, ThreadId, Trace, Validator, VarId};
+use snag_model::{BarrierId, Cells, EventId, LockId, MemoryOrder, Op, SemId, Space, ThreadId, Trace, Validator, VarId};
 
 pub mod reference;
 
@@ -101,11 +101,16 @@ fn event(trace: &mut Trace, thread: &str, word: &str, rest: &[&str]) {
         Op::SemPost | Op::SemWait | Op::SemValue => trace.tables.intern(Space::Semaphore, name),
         Op::BarrierEnter | Op::BarrierLeave => trace.tables.intern(Space::Barrier, name),
         Op::MethodBegin | Op::MethodEnd => trace.tables.intern(Space::Method, name),
-        Op::Begin | Op::End | Op::Branch => 0,
+        Op::Begin | Op::End | Op::Branch | Op::Fence => 0,
         _ => panic!("'{word}' is not needed here"),
     };
     let mut event = Event::new(thread, op, target);
+    let order = |word: &str| MemoryOrder::ALL.into_iter().find(|order| order.word() == word).expect("a memory order");
     match (op, rest.get(1)) {
+        (Op::Fence, _) => event.aux = order(name) as u32,
+        (Op::AtomicRead | Op::AtomicWrite | Op::Rmw, Some(word)) if !word.starts_with('=') => {
+            event.aux = order(word) as u32
+        }
         (Op::WaitBegin | Op::WaitEnd, Some(lock)) => event.aux = trace.tables.intern(Space::Lock, lock),
         (Op::SemValue, Some(count)) => event.aux = count.parse().unwrap(),
         (Op::Wake, Some(notify)) => event.aux = 1 + notify.parse::<u32>().unwrap(),
@@ -159,6 +164,13 @@ pub fn race(text: &str, schedule: &[u32], pair: [u32; 2], level: Level) -> Resul
     let other_way = checker.check_race(ids(schedule), second, first, level);
     assert_eq!(answer.is_ok(), other_way.is_ok(), "the order of the pair does not matter");
     answer
+}
+
+/// What the checker says about a race by memory order.
+pub fn order_race(text: &str, schedule: &[u32], [first, second]: [u32; 2], level: Level) -> Result<(), Violation> {
+    let trace = trace(text);
+    let cells = Cells::of(&trace);
+    Checker::new(&trace, &cells).check_order(ids(schedule), EventId(first), EventId(second), level)
 }
 
 /// What the checker says about a deadlock.

@@ -131,3 +131,20 @@ fn litmus_tests_in_rust_show_what_the_standard_says() {
         all_rows(&folder, "r_con");
     }
 }
+
+#[test]
+fn the_examples_race_by_memory_order_and_their_fixed_variants_do_not() {
+    let folder = Folder::new("litmus-examples");
+    for (flags, expected) in [(&[][..], Order), (&["-DFIXED"], Nothing)] {
+        if have("gcc") {
+            let flags = [&["-g", "-O1", "-fsanitize=thread"], flags].concat();
+            compile("gcc", &flags, &example("relaxed_flag.c"), &folder.path("litmus"));
+            assert_eq!(found(&folder, &[]), expected, "relaxed_flag.c {flags:?}");
+        }
+    }
+    for (flags, expected) in [(&["-Copt-level=1"][..], Order), (&["-Copt-level=1", "--cfg", "fixed"], Nothing)] {
+        if rustc(&example("shared_count.rs"), flags, &folder.path("litmus")) {
+            assert_eq!(found(&folder, &[]), expected, "shared_count.rs {flags:?}");
+        }
+    }
+}
