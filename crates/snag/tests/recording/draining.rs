@@ -105,12 +105,13 @@ fn a_drain_can_be_switched_off_and_bounded() {
         assert!(text(&repeated).contains("as recorded"), "{drain}: {}{}", text(&repeated), complaint(&repeated));
         (snag(&folder, &["check", "run.snag"]).status.code() == Some(1), events.parse::<u64>().unwrap())
     };
-    assert!(!races("0", "spin").0);
+    let (found, without) = races("0", "spin");
+    assert!(!found);
     let (found, few) = races("10", "spin");
-    assert!(found && few < 50, "{few}");
+    assert!(found && few <= without + 15, "{few} after {without}");
     // Two accesses of the loop are two steps.
     let (found, many) = races("3000,60000", "spin");
-    assert!(found && (3000..3050).contains(&many), "{many}");
+    assert!(found && (3000..=without + 3015).contains(&many), "{many} after {without}");
     for wrong in ["", "x", "1,", "1,x", "-1", "1,2,3", "1.5"] {
         let output = snag(&folder, &["record", "-o", "run.snag", &format!("--drain={wrong}"), "--", "./program"]);
         assert_eq!(output.status.code(), Some(2), "{wrong}: {}", complaint(&output));
