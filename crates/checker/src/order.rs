@@ -29,7 +29,7 @@ pub(crate) struct News<'f> {
     /// Threads started by somebody who knew.
     started: HashSet<ThreadId>,
     /// Who holds which lock, how often, and whether it knew when it took it. Empty unless attempts to take locks fail.
-    holds: HashMap<(LockId, Mode, usize), Hold>,
+    holds: HashMap<LockId, Vec<Hold>>,
     attempts: bool,
     barriers: HashMap<BarrierId, Barrier>,
     /// Cells where an acquiring read gets to know.
@@ -49,8 +49,10 @@ struct Thread {
     has_read: bool,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Hold {
+    thread: usize,
+    mode: Mode,
     count: u32,
     /// How often it was held when a wait gave it up.
     given_up: u32,
@@ -223,7 +225,12 @@ impl<'f> News<'f> {
             (Some(held), _) | (_, Some(held)) => held,
             (None, None) => return,
         };
-        let hold = self.holds.entry((lock, mode, thread)).or_default();
+        let holds = self.holds.entry(lock).or_default();
+        let at = holds.iter().position(|hold| (hold.thread, hold.mode) == (thread, mode)).unwrap_or_else(|| {
+            holds.push(Hold { thread, mode, count: 0, given_up: 0, knew: false });
+            holds.len() - 1
+        });
+        let hold = &mut holds[at];
         match action {
             Action::WaitBegin { .. } => hold.given_up = std::mem::take(&mut hold.count),
             Action::Release { .. } => hold.count = hold.count.saturating_sub(1),
@@ -231,18 +238,25 @@ impl<'f> News<'f> {
                 if hold.count == 0 {
                     hold.knew = knows;
                 }
-                hold.count += if matches!(action, Action::WaitEnd { .. }) { hold.given_up } else { 1 };
+                let waited = matches!(action, Action::WaitEnd { .. });
+                hold.count += if waited { std::mem::take(&mut hold.given_up) } else { 1 };
             }
         }
+        if hold.count == 0 && hold.given_up == 0 {
+            holds.swap_remove(at);
+        }
+    }
+
+    /// Whether it must see a schedule from its beginning, to know who holds what.
+    pub fn counts_holds(&self) -> bool {
+        self.attempts
     }
 
     /// Whether an attempt of a thread fails because of somebody who knew when it took the lock.
     fn is_kept_out_by_who_knew(&self, thread: usize, lock: LockId, mode: Mode) -> bool {
-        let holds = self
-            .holds
-            .iter()
-            .filter(|((held, _, holder), hold)| *held == lock && *holder != thread && hold.count > 0 && hold.knew);
-        holds.into_iter().any(|((_, held, _), _)| (*held, mode) != (Mode::Shared, Mode::Shared))
+        let others = self.holds.get(&lock).into_iter().flatten().filter(|hold| hold.thread != thread);
+        let knew = others.filter(|hold| hold.count > 0 && hold.knew);
+        knew.into_iter().any(|hold| (hold.mode, mode) != (Mode::Shared, Mode::Shared))
     }
 
     fn fence(&mut self, thread: usize, order: MemoryOrder) {

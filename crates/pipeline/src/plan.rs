@@ -2,7 +2,9 @@
 
 use crate::options::{Choice, Options};
 use snag_engines::happens_before::has_weak_atomics;
-use snag_engines::{EngineRef, MC, ORDER, RECIPE, SHB, highest_level, is_symbolic};
+use snag_engines::{
+    CP, EngineRef, FHB, HB, MC, ORDER, RDIT, RECIPE, SB, SHB, TLH1, TLH2, WCP, highest_level, is_symbolic,
+};
 use snag_model::{Level, Trace};
 
 /// One engine's turn.
@@ -15,15 +17,23 @@ pub(crate) struct Step {
     pub exhaustive: bool,
 }
 
+impl Step {
+    /// Whether it is quick and does not depend on what others prove.
+    pub fn is_first(&self) -> bool {
+        self.engine.is_quick() && self.beyond.is_empty()
+    }
+}
+
+/// Only what none of these has proved is a race by memory order.
+const PREDICTING: &[EngineRef] = &[HB, FHB, SHB, WCP, CP, TLH1, TLH2, SB, RDIT, MC, RECIPE];
+
 /// What `auto` consists of, each with those that come before it.
-const AUTO: [(EngineRef, &[EngineRef]); 4] =
-    [(SHB, &[]), (MC, &[SHB]), (RECIPE, &[SHB, MC]), (ORDER, &[SHB, MC, RECIPE])];
+const AUTO: [(EngineRef, &[EngineRef]); 4] = [(SHB, &[]), (MC, &[SHB]), (RECIPE, &[SHB, MC]), (ORDER, PREDICTING)];
 
 /// The steps for a trace, quick ones first: what they find is safe before anything dear is prepared.
 pub(crate) fn steps(options: &Options, trace: &Trace) -> Vec<Step> {
     let mut steps = in_order(options, trace);
-    // Only what nothing else has proved is a race by memory order.
-    steps.sort_by_key(|step| !step.engine.is_quick() || !step.beyond.is_empty());
+    steps.sort_by_key(|step| !step.is_first());
     steps
 }
 
@@ -50,6 +60,12 @@ pub(crate) fn in_order(options: &Options, trace: &Trace) -> Vec<Step> {
             }
         }
     }
+    if steps.len() > 1
+        && let Some(at) = steps.iter().position(|step| step.engine == ORDER)
+    {
+        let last = Step { beyond: PREDICTING, ..steps.remove(at) };
+        steps.push(last);
+    }
     steps
 }
 
@@ -74,7 +90,7 @@ pub(crate) fn place_in_report(asked: &[Choice]) -> impl Fn(EngineRef) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use snag_engines::{LOCKSET, WCP};
+    use snag_engines::LOCKSET;
 
     fn names(engines: &[Choice]) -> Vec<(&'static str, usize)> {
         let options = Options { engines: engines.to_vec(), ..Options::default() };
@@ -90,6 +106,14 @@ mod tests {
     fn an_engine_that_is_asked_for_by_name_looks_at_everything_and_runs_once() {
         assert_eq!(names(&[Choice::Auto, MC.into()]), [("shb", 0), ("mc", 0)]);
         assert_eq!(names(&[Choice::Auto, RECIPE.into()]), [("shb", 0), ("recipe", 0)]);
+    }
+
+    #[test]
+    fn races_by_memory_order_are_looked_for_when_all_else_is_done() {
+        let others = PREDICTING.len();
+        assert_eq!(names(&[ORDER.into()]), [("order", 0)]);
+        assert_eq!(names(&[ORDER.into(), MC.into()]), [("mc", 0), ("order", others)]);
+        assert_eq!(names(&[ORDER.into(), Choice::Auto]), [("shb", 0), ("mc", 1), ("order", others)]);
     }
 
     #[test]

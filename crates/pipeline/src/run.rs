@@ -43,8 +43,7 @@ pub fn analyse_into(trace: &Trace, options: &Options, progress: &dyn Progress, s
 /// What takes one look at each event looks at the trace as it is. The others look at what is left of it, if that is much
 /// less.
 fn run(trace: &Trace, options: &Options, time: &Time, publish: &dyn Publish) {
-    let (quick, others): (Vec<Step>, Vec<Step>) =
-        steps(options, trace).into_iter().partition(|step| step.engine.is_quick());
+    let (quick, others): (Vec<Step>, Vec<Step>) = steps(options, trace).into_iter().partition(Step::is_first);
     let whole = Whole::new(trace);
     let mut done = Done::default();
     if !quick.is_empty() {

@@ -29,8 +29,13 @@ pub(crate) fn of_race(trace: &Trace, race: &Race) -> String {
     .into_iter()
     .flatten()
     .collect();
+    // Until C++20 a later store of the same thread belonged to the release sequence.
+    let rules = match broken.iter().any(|link| !link.released && follows_release(trace, race.first, link.link.gives)) {
+        true => "C++20 and Rust (C11, and C++ before 2020, let a later store of the same thread carry the news on)",
+        false => "C11, C++20 and Rust",
+    };
     text += &format!(
-        " By the rules of C11, C++20 and Rust, {}: nothing orders the two accesses, and compiler and processor may move \
+        " By the rules of {rules}, {}: nothing orders the two accesses, and compiler and processor may move \
          them.",
         why.join(", and ")
     );
@@ -78,6 +83,18 @@ fn broken(trace: &Trace, race: &Race) -> Vec<Broken> {
         at += 1;
     }
     found
+}
+
+/// Whether the thread of a write has released the same variable before, after an event, and only it has written it since.
+fn follows_release(trace: &Trace, after: EventId, write: EventId) -> bool {
+    let (thread, variable) = (trace.thread_of(write), trace.action(write).variable());
+    let writes = |event: &EventId| {
+        let op = trace.events.ops()[event.index()];
+        op.writes() && op != Op::Rmw && trace.action(*event).variable() == variable
+    };
+    let earlier = (after.0 + 1..write.0).rev().map(EventId).filter(writes);
+    let mut own = earlier.take_while(|&event| trace.thread_of(event) == thread);
+    own.any(|event| trace.events.ops()[event.index()].is_atomic() && trace.event(event).memory_order().releases())
 }
 
 /// Whether the thread of both events has a fence between them.

@@ -6,15 +6,16 @@
 //!
 //! A trace in which half of a critical section is missing is not well formed. So if some events on a lock are removed, all
 //! others of the same outermost section are as well; of semaphores and barriers all events; of a heap block, and of those that use its memory again, every alloc and free. Each of these
-//! others is a missing call of its own; so is a failed attempt that rests on something that was removed. Symbols and conditions are left out. Events without a location get their number as one, so that
+//! others is a missing call of its own; so is a failed attempt that rests on something that was removed. Symbols and conditions are left out, and so are
+//! written addresses of memory whose allocations were removed: that it is not the same memory as before nobody sees. Events without a location get their number as one, so that
 //! what is found in the incomplete trace can be found again in the complete one.
 
 use crate::calls::{Calls, NO_CALL};
 use snag_model::events::Event;
 use snag_model::ids::*;
-use snag_model::op::Op;
+use snag_model::op::{Op, Ops};
 use snag_model::tables::{Object, Space, Variable};
-use snag_model::{Action, Probe, Trace};
+use snag_model::{Action, Pointers, Probe, Trace};
 use std::collections::{BTreeSet, HashMap};
 
 /// An incomplete trace.
@@ -54,6 +55,9 @@ pub fn punch(trace: &Trace, calls: &Calls, is_chosen: impl Fn(&str) -> bool) -> 
         }
     };
     let mut removed = 0;
+    // Where allocations are removed nobody sees that an address is used again.
+    let pointers = Pointers::of(trace, Ops::of(trace.events.ops()), trace.len());
+    let is_seen = |alloc: EventId| fates[alloc.index()] == Fate::Kept;
     for (index, event) in trace.events.iter().enumerate() {
         let mut push = |event: Event, from: Option<EventId>| {
             let missing = event.location == LocId::NONE && from.is_some();
@@ -82,6 +86,10 @@ pub fn punch(trace: &Trace, calls: &Calls, is_chosen: impl Fn(&str) -> bool) -> 
                         Action::Wake { condition, by: by.and_then(|notify| number[notify.index()]) }
                     }
                     action => action,
+                };
+                let action = match pointers.target(EventId::new(index)) {
+                    Some(alloc) if !is_seen(alloc) => without_written(action),
+                    _ => action,
                 };
                 number[index] = Some(EventId::new(push(event.doing(action), Some(EventId::new(index)))));
             }
@@ -140,6 +148,16 @@ pub fn punch(trace: &Trace, calls: &Calls, is_chosen: impl Fn(&str) -> bool) -> 
     }
     made.tables.comments.clear();
     Punched { trace: made, original, removed }
+}
+
+/// A write of something that is not known.
+fn without_written(action: Action) -> Action {
+    match action {
+        Action::Write { variable, of, .. } => Action::Write { variable, value: None, of },
+        Action::AtomicWrite { variable, order, .. } => Action::AtomicWrite { variable, order, value: None },
+        Action::Rmw { variable, order, read, .. } => Action::Rmw { variable, order, read, written: None },
+        action => action,
+    }
 }
 
 /// The begin of a missing call, at the location of an event; which method it is of is filled in later.

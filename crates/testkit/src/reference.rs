@@ -191,8 +191,9 @@ fn keeps_out(facts: &Facts, earlier: usize, later: usize, lock: LockId, mode: Mo
     let Some((taken, held)) = facts.actions[earlier].acquired() else { return false };
     let count = |before: usize| {
         let (mut count, mut given_up) = (0, 0);
-        for event in facts.threads[facts.events[earlier].thread.index()].iter().filter(|&&event| event < before) {
-            match facts.actions[*event] {
+        let thread = facts.events[earlier].thread;
+        for event in (0..before).filter(|&event| facts.events[event].thread == thread) {
+            match facts.actions[event] {
                 Action::WaitBegin { lock: given, .. } if given == lock && held == Mode::Exclusive => {
                     given_up = std::mem::take(&mut count);
                 }

@@ -59,7 +59,7 @@ pub fn analyse_condensed_into(
 ) {
     let memory = Minded::new(progress, options.memory);
     let (quick, others): (Vec<Step>, Vec<Step>) =
-        steps(options, &condensed.trace).into_iter().partition(|step| step.engine.is_quick());
+        steps(options, &condensed.trace).into_iter().partition(Step::is_first);
     let before = |deadline: Instant, needed: Duration| {
         deadline - needed.min(deadline.saturating_duration_since(Instant::now()) / 2)
     };
