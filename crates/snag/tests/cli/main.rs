@@ -8,6 +8,7 @@ mod incomplete;
 mod interrupts;
 mod json;
 mod long;
+mod memory_order;
 mod online;
 mod options;
 mod programs;
