@@ -64,6 +64,8 @@ pub struct Thread {
     pub retries: Relaxed<bool>,
     /// It was woken to take what it waits for, and somebody else was faster. Whoever wakes it again lets it run.
     pub starves: Relaxed<bool>,
+    /// Room for an address of a socket, in the call that it makes.
+    pub room: Relaxed<usize>,
     /// How often in a row it has tried to take a mutex that another thread had.
     pub tries: Relaxed<u32>,
     /// The word that it waited for last by a futex.

@@ -179,3 +179,15 @@ pub extern "C" fn pthread_yield() -> c_int {
 pub extern "C" fn thrd_yield() {
     sched_yield();
 }
+
+/// How much room there is for the address of a socket that a call is about to write.
+pub fn remember_room(bytes: usize) {
+    if let Some(thread) = thread::current() {
+        thread.room.set(bytes);
+    }
+}
+
+/// How much room there was before the call.
+pub fn room() -> usize {
+    thread::current().map_or(usize::MAX, |thread| thread.room.get())
+}

@@ -7,7 +7,9 @@ use crate::base::c::{self, Pointer, Timespec};
 use crate::base::kernel;
 use crate::base::program::Address;
 use crate::base::thread;
-use crate::interpose::blocking::{around_with, by_errno, gives_kernel as reads, gives_kernel_text, may_write, writes};
+use crate::interpose::blocking::{
+    around_with, by_errno, gives_kernel as reads, gives_kernel_text, may_write, remember_room, room, writes,
+};
 use crate::interpose::cancel;
 use crate::interpose::descriptors::{
     accepted, brought, gives, gives_object, object_of, puts_into, takes, takes_object,
@@ -61,9 +63,16 @@ fn came(message: Pointer, result: isize) {
     let at = Address::from(message);
     let [name, size] = [0, 8].map(|offset| at.plus(offset).read::<usize>());
     let [control, length] = [32, 40].map(|offset| at.plus(offset).read::<usize>());
-    writes(name as Pointer, size as u32 as usize);
+    writes(name as Pointer, (size as u32 as usize).min(room()));
     writes(control as Pointer, length);
     writes(message, MESSAGE);
+}
+
+/// How much room there is for the sender of a message.
+fn may_be_named(message: Pointer) {
+    if kernel::can_read(message as usize) {
+        remember_room(Address::from(message).plus(8).read::<u32>() as usize);
+    }
 }
 
 /// What is sent along with a message.
@@ -80,7 +89,7 @@ fn goes_along(message: Pointer) {
 /// The address of a socket at the other end, and its length, which the call has changed.
 fn named(good: bool, name: Pointer, size: Pointer) {
     if good && !name.is_null() && !size.is_null() {
-        writes(name, (Address::from(size).read::<u32>() as usize).min(LONGEST_NAME));
+        writes(name, (Address::from(size).read::<u32>() as usize).min(LONGEST_NAME).min(room()));
         writes(size, 4);
     }
 }
@@ -89,8 +98,22 @@ fn named(good: bool, name: Pointer, size: Pointer) {
 const LONGEST_NAME: usize = 128;
 
 fn may_name(name: Pointer, size: Pointer) {
+    if !name.is_null() && kernel::can_read(size as usize) {
+        remember_room(Address::from(size).read::<u32>() as usize);
+    }
     may_write(name, LONGEST_NAME);
     may_write(size, 4);
+}
+
+/// What `poll` has looked at and answered: each entry has a descriptor and events, and behind them the answer.
+fn answered(entries: Pointer, count: usize, result: c_int) {
+    if result < 0 {
+        return;
+    }
+    for at in (0..count).map(|i| entries as usize + 8 * i) {
+        reads(at as Pointer, 6);
+        writes((at + 6) as Pointer, 2);
+    }
 }
 
 /// Several of them, each with the length of what came.
@@ -236,7 +259,7 @@ calls! {
         (fd: c_int, to: Pointer, n: usize, m: usize, f: c_int, a: Pointer, l: Pointer, _x: usize) -> isize;
         { may_write(to, n); may_name(a, l) };
         |r| { takes(fd); writes(to, length(*r)); named(*r >= 0, a, l) };
-    recvmsg "rcx" (fd: c_int, m: Pointer, f: c_int) -> isize; message(m, isize::MAX, may_write);
+    recvmsg "rcx" (fd: c_int, m: Pointer, f: c_int) -> isize; { message(m, isize::MAX, may_write); may_be_named(m) };
         |r| { takes(fd); message(m, *r, writes); came(m, *r); if *r >= 0 { brought(m) } };
     recvmmsg "r9" (fd: c_int, m: Pointer, n: c_uint, f: c_int, t: Pointer) -> c_int;
         messages(m, n, |m, _| message(m, isize::MAX, may_write));
@@ -285,11 +308,11 @@ calls! {
         |r| { accepted(*r); named(*r >= 0, a, l) };
     connect "rcx" (fd: c_int, a: Pointer, l: c_uint) -> c_int; { reads(a, l as usize); gives(fd) }; |_r| ();
     poll "rcx" (f: Pointer, n: c_ulong, t: c_int) -> c_int; may_write(f, n as usize * 8);
-        |r| { writes(f, n as usize * 8); polled(f, n as usize, *r) };
+        |r| { answered(f, n as usize, *r); polled(f, n as usize, *r) };
     ppoll "r8" (f: Pointer, n: c_ulong, t: Pointer, s: Pointer) -> c_int; may_write(f, n as usize * 8);
-        |r| { writes(f, n as usize * 8); polled(f, n as usize, *r) };
+        |r| { answered(f, n as usize, *r); polled(f, n as usize, *r) };
     __poll_chk "r8" (f: Pointer, n: c_ulong, t: c_int, m: usize) -> c_int; may_write(f, n as usize * 8);
-        |r| { writes(f, n as usize * 8); polled(f, n as usize, *r) };
+        |r| { answered(f, n as usize, *r); polled(f, n as usize, *r) };
     select "r9" (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer) -> c_int; sets(n, 0, [r, w, e], may_write);
         |a| { sets(n, *a, [r, w, e], writes); selected(n, *a, [r, e]) };
     pselect stack (n: c_int, r: Pointer, w: Pointer, e: Pointer, t: Pointer, s: Pointer) -> c_int;
@@ -347,7 +370,7 @@ calls! {
         |r| { takes_stream(f); if !r.is_null() { writes_wide(to as usize) } };
     __ppoll_chk "r9" (f: Pointer, n: c_ulong, t: Pointer, s: Pointer, m: usize) -> c_int;
         may_write(f, n as usize * 8);
-        |r| { writes(f, n as usize * 8); polled(f, n as usize, *r) };
+        |r| { answered(f, n as usize, *r); polled(f, n as usize, *r) };
     fgetws "rcx" (to: Pointer, n: c_int, f: Pointer) -> Pointer; may_write(to, 4 * n.max(0) as usize);
         |r| { takes_stream(f); if !r.is_null() { writes_wide(to as usize) } };
     getc "rsi" (f: Pointer) -> c_int; (); |_r| takes_stream(f);

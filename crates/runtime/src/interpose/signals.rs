@@ -178,7 +178,7 @@ pub fn before_kill(process: c_int, signal: c_int) {
     let Some(thread) = thread::current().filter(|thread| is_on() && verdict(thread) == Verdict::Parks) else { return };
     let is_deadly = signal == SIGKILL || DEADLY.contains(&signal) && action(signal).handler == DEFAULT;
     if is_deadly && thread.is_outside() && (process == 0 || process as u32 == kernel::pid()) {
-        inside(thread, || park(thread));
+        inside(thread, || drop(park(thread)));
     }
 }
 
@@ -196,7 +196,11 @@ fn on_deadly(signal: c_int, information: Pointer, context: Pointer) {
                     flush_what_is_there();
                 }
                 // If the program does not end after all, it comes again, or has been one of many.
-                inside(thread, || park(thread));
+                let mut goes_on = false;
+                inside(thread, || goes_on = park(thread));
+                if goes_on {
+                    call_or_die(signal, information, context);
+                }
             }
         },
         None => call_or_die(signal, information, context),

@@ -7,7 +7,7 @@ use crate::base::relaxed::Relaxed;
 use crate::base::shared::{header, segments, wanted};
 use crate::base::thread::{self, State, Thread};
 use crate::protocol::go::Sleepers;
-use crate::scheduler::drain::{Drain, is_draining};
+use crate::scheduler::drain::{Drain, is_draining, is_parked, was_unparked};
 use crate::scheduler::free_running::{self, is_free};
 use crate::scheduler::observe;
 use crate::scheduler::policy::Policy;
@@ -128,6 +128,11 @@ impl Scheduler {
                 }
                 Some(thread) if thread.is(State::Blocked) && thread.timed.get() && segment.timeout != 0 => {
                     thread.timed_out.set(true);
+                    self.unblock(thread);
+                    return self.give(thread);
+                }
+                Some(thread) if is_parked(thread) => {
+                    was_unparked();
                     self.unblock(thread);
                     return self.give(thread);
                 }

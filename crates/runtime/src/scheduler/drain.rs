@@ -5,7 +5,9 @@
 //! that slow. A replay finds it among the turns of its schedule.
 //!
 //! Whoever comes first decides how the program ends. A thread that wants to end it too, or dies of a signal of its own
-//! making, stands still from there on: without us it would hardly have come that far.
+//! making, stands still from there on: without us it would hardly have come that far. But what the program does at its
+//! end may wait for that thread. So if nobody can go on, those who stand still are let go, and end the program as they
+//! would have.
 
 use crate::base::c;
 use crate::base::kernel;
@@ -59,6 +61,9 @@ impl Drain {
 /// The address of the thread that ends the program; 0 as long as none does. Changed under the scheduler's lock.
 static ENDER: Relaxed<usize> = Relaxed::zero();
 
+/// Those who stood still have been let go. Changed under the scheduler's lock.
+static UNPARKED: Relaxed<bool> = Relaxed::zero();
+
 /// Whether the end is being put off. Changed under the scheduler's lock, read without it.
 static DRAINING: Relaxed<bool> = Relaxed::zero();
 
@@ -87,18 +92,45 @@ pub enum Verdict {
 pub fn verdict(thread: &Thread) -> Verdict {
     match ENDER.get() {
         0 => Verdict::Dies,
+        _ if UNPARKED.get() => Verdict::Dies,
         ender if ender != thread.address() => Verdict::Parks,
         _ if is_draining() => Verdict::Ignores,
         _ => Verdict::Dies,
     }
 }
 
-/// The thread takes no further step, unless the program does not end after all.
-pub fn park(thread: &'static Thread) {
+/// The thread takes no further step, unless the program does not end after all, or cannot without it. Says whether it
+/// may do now what it was about to do.
+pub fn park(thread: &'static Thread) -> bool {
     regain(thread);
-    while is_on() && ENDER.get() != 0 && ENDER.get() != thread.address() {
+    while is_on() && ENDER.get() != 0 && ENDER.get() != thread.address() && !UNPARKED.get() {
         block(thread, PARKED, None);
     }
+    UNPARKED.get()
+}
+
+/// Whether a thread stands still because another one ends the program.
+pub fn is_parked(thread: &Thread) -> bool {
+    thread.is(State::Blocked) && thread.key.get() == PARKED
+}
+
+/// The one that ends the program waits for something, and nobody runs: perhaps for a thread that stands still.
+pub fn unpark() {
+    let scheduler = SCHEDULER.lock();
+    let stuck =
+        ENDER.get() != 0 && !DRAINING.get() && !UNPARKED.get() && thread::all().iter().any(|thread| is_parked(thread));
+    if stuck {
+        UNPARKED.set(true);
+    }
+    drop(scheduler);
+    if stuck {
+        SCHEDULER.lock().wake(PARKED, usize::MAX, 0);
+    }
+}
+
+/// In a replay the schedule says when that was.
+pub fn was_unparked() {
+    UNPARKED.set(true);
 }
 
 /// Decides that the thread, which has the token, ends the program; if another has, it stands still. Called inside.
@@ -111,7 +143,7 @@ pub fn claim_end(ender: &'static Thread) -> bool {
             ENDER.set(ender.address());
         }
         drop(scheduler);
-        if before == ender.address() || !is_on() {
+        if before == ender.address() || !is_on() || before != 0 && UNPARKED.get() {
             return false;
         }
         if before == 0 {
@@ -175,6 +207,7 @@ fn wait_freely(ender: &'static Thread, drain: Drain) {
 pub fn forgive_end() {
     let scheduler = SCHEDULER.lock();
     ENDER.set(0);
+    UNPARKED.set(false);
     drop(scheduler);
     wake(PARKED, usize::MAX, 0);
 }

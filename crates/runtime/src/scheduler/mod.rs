@@ -23,7 +23,7 @@ mod wipe;
 
 pub use block::{Deadline, block, block_cancellable, if_alive, interrupt, next_notify, retry_locks, wake};
 pub use dispatch::{SCHEDULER, others_wait};
-pub use drain::{Verdict, claim_end, drain, forgive_end, park, verdict};
+pub use drain::{Verdict, claim_end, drain, forgive_end, park, unpark, verdict};
 pub use lifetime::{admit, bury, first_turn, retire};
 pub use next::{Doing, Next};
 pub use policy::Alert;

@@ -12,7 +12,7 @@ use crate::base::thread::{self, State, Thread};
 use crate::interpose::context::interrupted_at;
 use crate::scheduler::{
     FREE_RUNNING, HOLDER, IGNORING, NOBODY, SCHEDULER, TAKEN, bury, end_with_last, is_holder, is_on, others_wait,
-    release, retry_locks,
+    release, retry_locks, unpark,
 };
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
@@ -158,6 +158,7 @@ pub unsafe extern "C" fn watch(_: Pointer) -> Pointer {
         if idle == 5 {
             idle = 0;
             retry_locks();
+            unpark();
         }
         if holder <= NOBODY {
             continue;

@@ -134,3 +134,16 @@ fn free_running_threads_are_drained() {
         }
     }
 }
+
+/// Whoever comes first decides how the program ends, but not if that one waits for the other.
+#[test]
+fn a_thread_that_the_end_waits_for_ends_the_program() {
+    let folder = Folder::new("draining-joined");
+    compile("gcc", &["-g", "-O1", "-fsanitize=thread"], &program("joined_at_end.c"), &folder.path("program"));
+    for (how, status) in [("return", 5), ("abort", 134), ("_exit", 7), ("crash", 139), ("kill", 143), ("late", 5)] {
+        let output = snag(&folder, &["record", "-o", "run.snag", "--", "./program", how]);
+        assert_eq!(output.status.code(), Some(status), "{how}: {}", complaint(&output));
+        let repeated = snag(&folder, &["replay", "run.snag"]);
+        assert!(text(&repeated).contains("as recorded"), "{how}: {}{}", text(&repeated), complaint(&repeated));
+    }
+}

@@ -35,6 +35,80 @@ fn character(from: usize, n: usize) {
     }
 }
 
+/// Whether characters have more than one byte in the program's locale.
+fn has_long_characters() -> bool {
+    pass_on!(__ctype_get_mb_cur_max() -> usize) > 1
+}
+
+/// The bytes that a conversion of up to `n` characters looks at, of at most `most`: up to the zero, or to the first that
+/// is none.
+fn bytes_of(from: usize, n: usize, most: usize) -> usize {
+    let (mut at, long) = (0, has_long_characters());
+    for _ in 0..n {
+        if at >= most {
+            return most;
+        }
+        let first = Address(from + at).byte();
+        at += 1;
+        let more = match first {
+            0 => return at,
+            0x01..=0x7f => 0,
+            0xc2..=0xdf if long => 1,
+            0xe0..=0xef if long => 2,
+            0xf0..=0xf4 if long => 3,
+            _ => return at,
+        };
+        for _ in 0..more {
+            if at >= most {
+                return most;
+            }
+            at += 1;
+            if !(0x80..=0xbf).contains(&Address(from + at - 1).byte()) {
+                return at;
+            }
+        }
+    }
+    at
+}
+
+/// The characters of a wide text that a conversion into up to `n` bytes looks at, of at most `most`.
+fn characters_of(from: usize, n: usize, most: usize) -> usize {
+    let (mut bytes, long) = (0, has_long_characters());
+    for at in 0..most {
+        if bytes >= n {
+            return at;
+        }
+        let length = match wide_unit(from, at) {
+            0 => return at + 1,
+            0x01..=0x7f => 1,
+            0x80..=0x7ff if long => 2,
+            0x800..=0xffff if long => 3,
+            0x1_0000..=0x10_ffff if long => 4,
+            _ => return at + 1,
+        };
+        // One that does not fit is looked at as well.
+        if bytes + length > n {
+            return at + 1;
+        }
+        bytes += length;
+    }
+    most
+}
+
+/// What is converted if there is room for `n` characters at `to`; all of it if it is only counted.
+pub fn narrow(to: usize, from: usize, n: usize, most: usize) {
+    if from != 0 {
+        reads(from, bytes_of(from, if to == 0 { usize::MAX } else { n }, most));
+    }
+}
+
+/// The same of a wide text, with room for `n` bytes.
+pub fn widened(to: usize, from: usize, n: usize, most: usize) {
+    if from != 0 {
+        reads(from, WIDE * characters_of(from, if to == 0 { usize::MAX } else { n }, most));
+    }
+}
+
 /// The pointer to where a conversion has come.
 pub fn source(at: usize) {
     changes(at, 8);
@@ -42,26 +116,39 @@ pub fn source(at: usize) {
 
 /// A number in a wide text: the characters that were looked at, and the place behind it.
 fn number(s: usize, end: usize) {
-    wide(s);
-    fills(end, 8);
+    let is_blank = |at: usize| matches!(wide_unit(s, at), 0x20 | 0x09..=0x0d);
+    let is_of_number = |at: usize| {
+        let unit = u8::try_from(wide_unit(s, at)).unwrap_or(0);
+        unit.is_ascii_alphanumeric() || matches!(unit, b'+' | b'-' | b'.')
+    };
+    let looked_at = match word(end) {
+        // Where it ends the call does not say.
+        0 => {
+            let blank = (0..).find(|&at| !is_blank(at)).unwrap_or(0);
+            (blank..).find(|&at| !is_of_number(at)).unwrap_or(0)
+        }
+        behind => (behind - s) / WIDE,
+    };
+    reads(s, WIDE * (looked_at + 1));
+    writes(end, 8);
 }
 
 library! {
-    mbstowcs "rcx" (to: usize, from: usize, n: usize) -> usize; { text(from); fills(to, WIDE.saturating_mul(n)) };
+    mbstowcs "rcx" (to: usize, from: usize, n: usize) -> usize; { narrow(to, from, n, usize::MAX); fills(to, WIDE.saturating_mul(n)) };
         |r| writes(to, WIDE * units(r, n));
-    wcstombs "rcx" (to: usize, from: usize, n: usize) -> usize; { wide(from); fills(to, n) };
+    wcstombs "rcx" (to: usize, from: usize, n: usize) -> usize; { widened(to, from, n, usize::MAX); fills(to, n) };
         |r| writes(to, units(r, n));
     mbsrtowcs "r8" (to: usize, from: usize, n: usize, state: usize) -> usize;
-        { source(from); text(word(from)); changes(state, STATE); fills(to, WIDE.saturating_mul(n)) };
+        { source(from); narrow(to, word(from), n, usize::MAX); changes(state, STATE); fills(to, WIDE.saturating_mul(n)) };
         |r| { writes(to, WIDE * units(r, n)); if to != 0 { writes(from, 8) }; writes(state, STATE) };
     wcsrtombs "r8" (to: usize, from: usize, n: usize, state: usize) -> usize;
-        { source(from); wide(word(from)); changes(state, STATE); fills(to, n) };
+        { source(from); widened(to, word(from), n, usize::MAX); changes(state, STATE); fills(to, n) };
         |r| { writes(to, units(r, n)); if to != 0 { writes(from, 8) }; writes(state, STATE) };
     mbsnrtowcs "r9" (to: usize, from: usize, m: usize, n: usize, state: usize) -> usize;
-        { source(from); text_up_to(word(from), m); changes(state, STATE); fills(to, WIDE.saturating_mul(n)) };
+        { source(from); narrow(to, word(from), n, m); changes(state, STATE); fills(to, WIDE.saturating_mul(n)) };
         |r| { writes(to, WIDE * units(r, n)); if to != 0 { writes(from, 8) }; writes(state, STATE) };
     wcsnrtombs "r9" (to: usize, from: usize, m: usize, n: usize, state: usize) -> usize;
-        { source(from); wide_up_to(word(from), m); changes(state, STATE); fills(to, n) };
+        { source(from); widened(to, word(from), n, m); changes(state, STATE); fills(to, n) };
         |r| { writes(to, units(r, n)); if to != 0 { writes(from, 8) }; writes(state, STATE) };
     mbtowc "rcx" (to: usize, from: usize, n: usize) -> c_int; { character(from, n); fills(to, WIDE) };
         |r| if r >= 0 && from != 0 { writes(to, WIDE) };
@@ -74,18 +161,18 @@ library! {
     wctomb "rdx" (to: usize, k: c_int) -> c_int; fills(to, LONGEST); |r| writes(to, r.max(0) as usize);
     wcrtomb "rcx" (to: usize, k: c_int, state: usize) -> usize; { fills(to, LONGEST); changes(state, STATE) };
         |r| { if is_count(r) { writes(to, r) }; writes(state, STATE) };
-    wcstol "rcx" (s: usize, end: usize, base: c_int) -> c_long; number(s, end); |_r| writes(end, 8);
-    wcstoul "rcx" (s: usize, end: usize, base: c_int) -> u64; number(s, end); |_r| writes(end, 8);
-    wcstoll "rcx" (s: usize, end: usize, base: c_int) -> i64; number(s, end); |_r| writes(end, 8);
-    wcstoull "rcx" (s: usize, end: usize, base: c_int) -> u64; number(s, end); |_r| writes(end, 8);
-    wcstoimax "rcx" (s: usize, end: usize, base: c_int) -> i64; number(s, end); |_r| writes(end, 8);
-    wcstoumax "rcx" (s: usize, end: usize, base: c_int) -> u64; number(s, end); |_r| writes(end, 8);
-    __isoc23_wcstol "rcx" (s: usize, end: usize, base: c_int) -> c_long; number(s, end); |_r| writes(end, 8);
-    __isoc23_wcstoul "rcx" (s: usize, end: usize, base: c_int) -> u64; number(s, end); |_r| writes(end, 8);
-    __isoc23_wcstoll "rcx" (s: usize, end: usize, base: c_int) -> i64; number(s, end); |_r| writes(end, 8);
-    __isoc23_wcstoull "rcx" (s: usize, end: usize, base: c_int) -> u64; number(s, end); |_r| writes(end, 8);
-    wcstod "rdx" (s: usize, end: usize) -> f64; number(s, end); |_r| writes(end, 8);
-    wcstof "rdx" (s: usize, end: usize) -> f32; number(s, end); |_r| writes(end, 8);
+    wcstol "rcx" (s: usize, end: usize, base: c_int) -> c_long; fills(end, 8); |_r| number(s, end);
+    wcstoul "rcx" (s: usize, end: usize, base: c_int) -> u64; fills(end, 8); |_r| number(s, end);
+    wcstoll "rcx" (s: usize, end: usize, base: c_int) -> i64; fills(end, 8); |_r| number(s, end);
+    wcstoull "rcx" (s: usize, end: usize, base: c_int) -> u64; fills(end, 8); |_r| number(s, end);
+    wcstoimax "rcx" (s: usize, end: usize, base: c_int) -> i64; fills(end, 8); |_r| number(s, end);
+    wcstoumax "rcx" (s: usize, end: usize, base: c_int) -> u64; fills(end, 8); |_r| number(s, end);
+    __isoc23_wcstol "rcx" (s: usize, end: usize, base: c_int) -> c_long; fills(end, 8); |_r| number(s, end);
+    __isoc23_wcstoul "rcx" (s: usize, end: usize, base: c_int) -> u64; fills(end, 8); |_r| number(s, end);
+    __isoc23_wcstoll "rcx" (s: usize, end: usize, base: c_int) -> i64; fills(end, 8); |_r| number(s, end);
+    __isoc23_wcstoull "rcx" (s: usize, end: usize, base: c_int) -> u64; fills(end, 8); |_r| number(s, end);
+    wcstod "rdx" (s: usize, end: usize) -> f64; fills(end, 8); |_r| number(s, end);
+    wcstof "rdx" (s: usize, end: usize) -> f32; fills(end, 8); |_r| number(s, end);
 }
 
 /// What is left of a buffer of `iconv`: where it is, and how much.
@@ -97,11 +184,13 @@ extern "C" fn convert(kind: usize, from: usize, n: usize, to: usize, m: usize, p
     let (text, room) = (buffer(from, n), buffer(to, m));
     let before = || {
         [from, n, to, m].into_iter().for_each(|at| changes(at, 8));
-        reads(text.0, text.1);
         fills(room.0, room.1);
     };
     let call = || pass_on!(iconv(kind: usize, from: usize, n: usize, to: usize, m: usize) -> usize);
     super::in_turn(pc, before, call, |_| {
+        // What was converted, and the character behind it if there was no room for that.
+        let converted = word(from).wrapping_sub(text.0).min(text.1);
+        reads(text.0, (converted + 1).min(text.1));
         writes(room.0, word(to).wrapping_sub(room.0).min(room.1));
         [from, n, to, m].into_iter().for_each(|at| writes(at, 8));
     })

@@ -3,7 +3,7 @@
 
 use crate::base::program::Address;
 use crate::interpose::library::effects::*;
-use crate::interpose::library::encodings::{STATE, is_count, source, units};
+use crate::interpose::library::encodings::{STATE, is_count, narrow, source, units, widened};
 use crate::interpose::library::wide::{copied, joined, joins};
 use crate::interpose::library::{kernel, library};
 use crate::interpose::ranges::{
@@ -77,21 +77,21 @@ library! {
     __wmemset_chk "r8" (to: usize, k: c_int, n: usize, m: usize) -> usize; fills(to, WIDE * n);
         |_r| writes(to, WIDE * n);
     __mbstowcs_chk "r8" (to: usize, from: usize, n: usize, m: usize) -> usize;
-        { text(from); fills(to, WIDE.saturating_mul(n)) };
+        { narrow(to, from, n, usize::MAX); fills(to, WIDE.saturating_mul(n)) };
         |r| writes(to, WIDE * units(r, n));
-    __wcstombs_chk "r8" (to: usize, from: usize, n: usize, m: usize) -> usize; { wide(from); fills(to, n) };
+    __wcstombs_chk "r8" (to: usize, from: usize, n: usize, m: usize) -> usize; { widened(to, from, n, usize::MAX); fills(to, n) };
         |r| writes(to, units(r, n));
     __mbsrtowcs_chk "r9" (to: usize, from: usize, n: usize, state: usize, m: usize) -> usize;
-        { source(from); text(word(from)); changes(state, STATE); fills(to, WIDE.saturating_mul(n)) };
+        { source(from); narrow(to, word(from), n, usize::MAX); changes(state, STATE); fills(to, WIDE.saturating_mul(n)) };
         |r| { writes(to, WIDE * units(r, n)); if to != 0 { writes(from, 8) }; writes(state, STATE) };
     __wcsrtombs_chk "r9" (to: usize, from: usize, n: usize, state: usize, m: usize) -> usize;
-        { source(from); wide(word(from)); changes(state, STATE); fills(to, n) };
+        { source(from); widened(to, word(from), n, usize::MAX); changes(state, STATE); fills(to, n) };
         |r| { writes(to, units(r, n)); if to != 0 { writes(from, 8) }; writes(state, STATE) };
     __mbsnrtowcs_chk stack (to: usize, from: usize, k: usize, n: usize, state: usize, m: usize) -> usize;
-        { source(from); text_up_to(word(from), k); changes(state, STATE); fills(to, WIDE.saturating_mul(n)) };
+        { source(from); narrow(to, word(from), n, k); changes(state, STATE); fills(to, WIDE.saturating_mul(n)) };
         |r| { writes(to, WIDE * units(r, n)); if to != 0 { writes(from, 8) }; writes(state, STATE) };
     __wcsnrtombs_chk stack (to: usize, from: usize, k: usize, n: usize, state: usize, m: usize) -> usize;
-        { source(from); wide_up_to(word(from), k); changes(state, STATE); fills(to, n) };
+        { source(from); widened(to, word(from), n, k); changes(state, STATE); fills(to, n) };
         |r| { writes(to, units(r, n)); if to != 0 { writes(from, 8) }; writes(state, STATE) };
     __wctomb_chk "rcx" (to: usize, k: c_int, m: usize) -> c_int; fills(to, m); |r| writes(to, r.max(0) as usize);
     __wcrtomb_chk "r8" (to: usize, k: c_int, state: usize, m: usize) -> usize; { fills(to, m); changes(state, STATE) };

@@ -95,13 +95,17 @@ fn stores(directive: Directive, width: Option<usize>, at: usize) {
     }
 }
 
+/// So much of a text is noted: a program that goes through a long one with many calls is not to pay for the rest of it
+/// each time.
+const MOST: usize = 4096;
+
 /// A call that scans a text of the program's.
 fn of_text(pc: usize, from: usize, format: Format, arguments: Arguments, call: impl FnOnce() -> c_int) -> c_int {
     let before = || {
         if format.is_wide {
-            wide(from)
+            wide_up_to(from, MOST)
         } else {
-            text(from)
+            text_up_to(from, MOST)
         }
         given(format, arguments);
     };

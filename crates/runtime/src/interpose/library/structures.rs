@@ -3,9 +3,10 @@
 use crate::base::c::Pointer;
 use crate::base::kernel::can_read;
 use crate::base::program::Address;
-use crate::interpose::blocking::gives_kernel;
+use crate::interpose::blocking::{gives_kernel, remember_room, room};
 use crate::interpose::library::effects::*;
-use crate::interpose::library::{kernel, library};
+use crate::interpose::library::{kernel, library, with_kernel};
+use crate::pass_on;
 use core::ffi::{c_int, c_uint};
 
 /// The bits of a set of signals that there are: the kernel knows no more.
@@ -18,9 +19,9 @@ fn ids(a: usize, b: usize, c: usize, each: fn(usize, usize)) {
     [a, b, c].into_iter().for_each(|at| each(at, 4));
 }
 
-/// An address of a socket: how long it is stands in a word that the call changes, which is at most what there was.
+/// An address of a socket: how long it is stands in a word that the call changes. What there was no room for is cut off.
 fn named(to: usize, size: usize) {
-    writes(to, int(size).min(128));
+    writes(to, int(size).min(128).min(room()));
     writes(size, 4);
 }
 
@@ -112,10 +113,6 @@ kernel! {
     sigaltstack "rdx" (from: usize, to: usize) -> c_int; { reads(from, 24); fills(to, 24) };
         |r| if r == 0 { writes(to, 24) };
     bind "rcx" (fd: c_int, a: usize, n: c_uint) -> c_int; reads(a, n as usize); |_r| ();
-    getsockname "rcx" (fd: c_int, to: usize, size: usize) -> c_int; may_name(to, size);
-        |r| if r == 0 { named(to, size) };
-    getpeername "rcx" (fd: c_int, to: usize, size: usize) -> c_int; may_name(to, size);
-        |r| if r == 0 { named(to, size) };
     getsockopt "r9" (fd: c_int, l: c_int, k: c_int, to: usize, size: usize) -> c_int; may_name(to, size);
         |r| if r == 0 { writes(to, int(size)); writes(size, 4) };
     setsockopt "r9" (fd: c_int, l: c_int, k: c_int, from: usize, n: c_uint) -> c_int; reads(from, n as usize); |_r| ();
@@ -137,3 +134,22 @@ library! {
     sigorset "rcx" (to: usize, a: usize, b: usize) -> c_int; { reads(a, SET); reads(b, SET); fills(to, SET) };
         |r| if r == 0 { writes(to, SET) };
 }
+
+/// Calls that say the address of a socket. How much room there is for it stands where its length is put.
+macro_rules! names {
+    ($($name:ident)*) => {$(
+        const _: () = {
+            extern "C" fn recorded(fd: c_int, to: usize, size: usize, pc: usize) -> c_int {
+                if can_read(size) {
+                    remember_room(int(size));
+                }
+                let call = || pass_on!($name(fd: c_int, to: usize, size: usize) -> c_int);
+                with_kernel(pc, || may_name(to, size), call, |r| if *r == 0 { named(to, size) })
+            }
+
+            crate::stubs! { $name "rcx" recorded; }
+        };
+    )*};
+}
+
+names! { getsockname getpeername }

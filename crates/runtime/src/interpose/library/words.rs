@@ -44,6 +44,15 @@ fn reads_word(at: usize, set: usize) {
     }
 }
 
+/// What `strsep` looks at: the text up to the next of some characters.
+fn reads_part(at: usize, set: usize) {
+    if at != 0 {
+        let length = pass_on!(strcspn(at: usize, set: usize) -> usize);
+        reads(at, length + 1);
+        fills(at + length, 1);
+    }
+}
+
 /// The zero behind a word; `next` is where the search goes on.
 fn cuts(word: usize, next: usize) {
     if word != 0 && next == word + text_length(word) + 1 {
@@ -91,7 +100,7 @@ library! {
         { if s == 0 { reads(rest, 8) }; fills(rest, 8); reads_word(if s == 0 { word(rest) } else { s }, set) };
         |r| { cuts(r, word(rest)); writes(rest, 8) };
     strsep "rdx" (s: usize, set: usize) -> usize;
-        { changes(s, 8); text(set); text(word(s)) };
+        { changes(s, 8); text(set); reads_part(word(s), set) };
         |r| { cuts(r, word(s)); writes(s, 8) };
     swab "rcx" (from: usize, to: usize, n: isize) -> (); { reads(from, count(n) & !1); fills(to, count(n) & !1) };
         |_r| writes(to, count(n) & !1);
@@ -125,10 +134,18 @@ fn searched(s: usize, matches: usize, flags: c_int) {
     }
 }
 
+/// How many matches are noted: none if that was not wanted when the expression was compiled.
+fn wanted(regex: usize, n: usize) -> usize {
+    // The bits of `regex_t` behind its counts; that of `REG_NOSUB` is the fifth.
+    const BITS: usize = 56;
+    const NO_SUB: u8 = 1 << 4;
+    if Address(regex + BITS).byte() & NO_SUB != 0 { 0 } else { n }
+}
+
 library! {
     regexec "r9" (regex: usize, s: usize, n: usize, matches: usize, flags: c_int) -> c_int;
-        { reads(regex, REGEX); searched(s, matches, flags); fills(matches, MATCH * n) };
-        |r| if r == 0 { writes(matches, MATCH * n) };
+        { reads(regex, REGEX); searched(s, matches, flags); fills(matches, MATCH * wanted(regex, n)) };
+        |r| if r == 0 { writes(matches, MATCH * wanted(regex, n)) };
 }
 
 super::calls_out! {
