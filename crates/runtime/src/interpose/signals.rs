@@ -178,7 +178,7 @@ pub fn before_kill(process: c_int, signal: c_int) {
     let Some(thread) = thread::current().filter(|thread| is_on() && verdict(thread) == Verdict::Parks) else { return };
     let is_deadly = signal == SIGKILL || DEADLY.contains(&signal) && action(signal).handler == DEFAULT;
     if is_deadly && thread.is_outside() && (process == 0 || process as u32 == kernel::pid()) {
-        inside(thread, || drop(park(thread)));
+        inside(thread, || park(thread));
     }
 }
 
