@@ -117,8 +117,7 @@ pub fn is_parked(thread: &Thread) -> bool {
 /// The one that ends the program waits for something, and nobody runs: perhaps for a thread that stands still.
 pub fn unpark() {
     let scheduler = SCHEDULER.lock();
-    let stuck =
-        ENDER.get() != 0 && !DRAINING.get() && !UNPARKED.get() && thread::all().iter().any(|thread| is_parked(thread));
+    let stuck = ENDER.get() != 0 && !DRAINING.get() && !UNPARKED.get() && thread::all().iter().any(is_parked);
     if stuck {
         UNPARKED.set(true);
     }
