@@ -276,6 +276,11 @@ impl<'z, 'i, 't> Encoding<'z, 'i, 't> {
         let posts: Vec<EventId> = semaphore.posts.iter().filter(may).copied().collect();
         let waits: Vec<EventId> = semaphore.waits.iter().filter(may).copied().collect();
         let Ok(wanted) = usize::try_from(count - units + waits.len() as i64) else { return Ok(Truth::Known(false)) };
+        // Two events may have the same time if no rule looks at their order; this one does.
+        for &other in posts.iter().chain(&waits) {
+            let (before, after) = (self.before(other, event), self.before(event, other));
+            self.require_any([self.not(self.happens(event)), before, after])?;
+        }
         let mut literals: Vec<Truth> = posts.into_iter().map(|post| self.before(post, event)).collect();
         for wait in waits {
             let before = self.before(wait, event);
