@@ -4,11 +4,13 @@
 //! is not chosen stays, between the two, as a callback would. What a chosen method calls that is chosen as well is part of it:
 //! nobody saw that call.
 //!
-//! A trace in which half of a critical section is missing is not well formed. So if some events on a lock are removed, all
-//! others of the same outermost section are as well; of semaphores and barriers all events; of a heap block, and of those that use its memory again, every alloc and free. Each of these
-//! others is a missing call of its own; so is a failed attempt that rests on something that was removed. Symbols and conditions are left out, and so are
-//! written addresses of memory whose allocations were removed: that it is not the same memory as before nobody sees. Events without a location get their number as one, so that
-//! what is found in the incomplete trace can be found again in the complete one.
+//! A trace in which half of a critical section is missing is not well formed. So if some events on a lock are removed,
+//! all others of the same outermost section are as well; of semaphores and barriers all events; of a heap block, and of
+//! those that use its memory again, every alloc and free. Each of these others is a missing call of its own; so is a
+//! failed attempt that rests on something that was removed. Symbols and conditions are left out, and so are written
+//! addresses of memory whose allocations were removed: that it is not the same memory as before nobody sees. Events
+//! without a location get their number as one, so that what is found in the incomplete trace can be found again in the
+//! complete one.
 
 use crate::calls::{Calls, NO_CALL};
 use snag_model::events::Event;
