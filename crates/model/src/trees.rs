@@ -36,8 +36,12 @@ pub struct Trees {
     largest: u64,
     /// What lists of arguments lead to, as long as nothing changes.
     resolved: HashMap<ReachId, ReachId>,
-    /// The call that a variable or another object was last seen for.
-    seen: HashMap<Object, u32>,
+    /// The call that a variable was last seen for.
+    seen: Vec<u32>,
+    /// The call that another object was last seen for.
+    others_seen: HashMap<Object, u32>,
+    /// Whether a variable may have something in `leads_to`.
+    leads: Vec<bool>,
     /// Calls that were not found in `resolved`.
     calls: u32,
     /// Members of all lists in `leads_to`.
@@ -86,7 +90,7 @@ impl Trees {
 
     /// Sets that are small in a file can be large here: each object has its own.
     fn check_room(&self, events: &Events, index: usize, tables: &mut Tables) -> Result<(), (usize, String)> {
-        let own = self.members * size_of::<Object>() + EACH * (self.leads_to.len() + self.seen.len());
+        let own = self.members * size_of::<Object>() + EACH * (self.leads_to.len() + self.others_seen.len()) + 5 * self.seen.len();
         tables.check_room((events.first + index) as u64, own as u64).map_err(|message| (index, message))
     }
 
@@ -103,10 +107,18 @@ impl Trees {
     fn lead(&mut self, from: VarId, to: Vec<Object>) {
         if self.leads_to.get(&from) != Some(&to) {
             self.members += to.len();
+            self.may_lead(from);
             let before = self.leads_to.insert(from, to);
             self.members -= before.map_or(0, |before| before.len());
             self.resolved.clear();
         }
+    }
+
+    fn may_lead(&mut self, from: VarId) {
+        if self.leads.len() <= from.index() {
+            self.leads.resize(from.index() + 1, false);
+        }
+        self.leads[from.index()] = true;
     }
 
     /// A value is written to a variable.
@@ -146,6 +158,7 @@ impl Trees {
     }
 
     fn add(&mut self, to: VarId, member: Object) {
+        self.may_lead(to);
         let members = self.leads_to.entry(to).or_default();
         if !members.contains(&member) {
             members.push(member);
@@ -162,7 +175,16 @@ impl Trees {
         self.calls += 1;
         let mut all: Vec<Object> = Vec::new();
         let mut add = |object: Object, all: &mut Vec<Object>| {
-            if self.seen.insert(object, self.calls) != Some(self.calls) {
+            let before = match object {
+                Object::Variable(id) => {
+                    if self.seen.len() <= id.index() {
+                        self.seen.resize(id.index() + 1, 0);
+                    }
+                    std::mem::replace(&mut self.seen[id.index()], self.calls)
+                }
+                other => self.others_seen.insert(other, self.calls).unwrap_or(0),
+            };
+            if before != self.calls {
                 all.push(object);
             }
         };
@@ -173,6 +195,7 @@ impl Trees {
         while let Some(&object) = all.get(next) {
             next += 1;
             if let Object::Variable(id) = object
+                && self.leads.get(id.index()) == Some(&true)
                 && let Some(members) = self.leads_to.get(&id)
             {
                 members.iter().for_each(|&member| add(member, &mut all));
