@@ -339,6 +339,8 @@ pub struct Found<'c> {
     pub pairs: Vec<LocationPair>,
     /// Who proposes schedules for them, one after the other until the checker accepts one.
     pub provers: Vec<Prover<'c>>,
+    /// Pairs that it does not believe in, but that another schedule may show as races by memory order.
+    pub maybe_by_order: Vec<LocationPair>,
     /// What to say of a pair if none does.
     pub otherwise: &'static str,
     /// Acquires that it believes wait for each other, and for which it has no schedule.
@@ -367,6 +369,7 @@ impl Found<'_> {
         Found {
             pairs: Vec::new(),
             provers: Vec::new(),
+            maybe_by_order: Vec::new(),
             otherwise: "",
             standoffs: Vec::new(),
             warnings: 0,

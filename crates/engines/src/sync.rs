@@ -29,6 +29,8 @@ pub(crate) struct Sync {
     fences: Vec<Fences>,
     /// Every atomic access counts as sequentially consistent.
     strong: bool,
+    /// Critical sections order nothing: other schedules may have them the other way round.
+    ignores_locks: bool,
     methods: Option<Methods>,
     /// What failed attempts rest on. `None` unless the trace has any.
     grounds: Option<Grounds>,
@@ -115,6 +117,7 @@ impl Sync {
             counted: vec![0; if ops.any(&[Op::SemValue]) { count(snag_model::Space::Semaphore) } else { 0 }],
             fences: vec![none; if fences { trace.tables.thread_count() } else { 0 }],
             strong: false,
+            ignores_locks: false,
             methods: if ops.any(&[Op::MethodBegin]) { Methods::new(trace) } else { None },
         }
     }
@@ -122,6 +125,11 @@ impl Sync {
     /// The same as if every atomic access were sequentially consistent.
     pub fn strong(trace: &Trace, cells: &Cells) -> Sync {
         Sync { strong: true, fences: Vec::new(), ..Sync::new(trace, cells) }
+    }
+
+    /// The same as if nobody took a lock.
+    pub fn without_locks(self) -> Sync {
+        Sync { ignores_locks: true, ..self }
     }
 
     fn order_of(&self, event: &Event) -> MemoryOrder {
@@ -228,6 +236,7 @@ impl Sync {
     pub fn event(&mut self, clocks: &mut Clocks, slot: Slot, number: usize, event: &Event) {
         let time = number as Time + 1;
         match event.action() {
+            action if self.ignores_locks && action.lock().is_some() => {}
             Action::Acquire { lock, mode: Mode::Exclusive, .. } | Action::WaitEnd { lock, .. } => {
                 self.acquire(clocks, slot, lock)
             }

@@ -2,11 +2,14 @@
 //! read-modify-writes, and fences.
 
 use snag_checker::Checker;
-use snag_engines::happens_before::{Limits, Racing, by_memory_order};
+use snag_engines::happens_before::{Limits, Racing, Sections, by_memory_order};
+use snag_engines::maximal::{self, Answer, Index, Queries};
 use snag_model::{Cells, EventId, Level, RaceKind, Schedule, Trace};
 use snag_testkit::random::{Rng, Shape, for_random_traces};
-use snag_testkit::reference::{order_races, warnings};
+use snag_testkit::reference::{is_order_race, order_races, warnings};
+use snag_testkit::{conflicting, is_feasible};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 type Pairs = BTreeSet<(EventId, EventId)>;
 
@@ -30,7 +33,7 @@ fn short_lived(rng: &mut Rng) -> Shape {
 
 fn found(trace: &Trace, cells: &Cells, window: Option<usize>, all_pairs: bool) -> Racing {
     let limits = Limits { all_pairs, ..Limits::default() };
-    by_memory_order(trace, cells, window, limits, &mut |_| true, &mut |_| true).1
+    by_memory_order(trace, cells, Sections::AsObserved, window, limits, &mut |_| true, &mut |_| true).1
 }
 
 fn pairs(found: &Racing) -> Pairs {
@@ -97,4 +100,72 @@ fn what_is_found_among_events_of_all_kinds_is_what_the_definition_says() {
 fn every_finding_passes_the_checker() {
     for_random_traces(0..8_000, weak, accepted);
     for_random_traces(8_000..9_000, short_lived, accepted);
+}
+
+/// Small, with locks, so that all schedules can be tried.
+fn small(rng: &mut Rng) -> Shape {
+    let weak = Shape::weak(rng);
+    let weights = snag_testkit::random::Weights { locks: 8, methods: 0, ..weak.weights };
+    Shape { events: rng.between(6, 10), threads: rng.between(2, 3), locks: 1, weights, ..weak }
+}
+
+/// The pairs that some feasible schedule leaves unordered, by trying all of them.
+fn in_any_schedule(trace: &Trace, level: Level, pairs: &Pairs) -> Pairs {
+    let mut found = Pairs::new();
+    let mut todo = vec![Vec::new()];
+    while let Some(schedule) = todo.pop() {
+        if let Some(&last) = schedule.last() {
+            let open =
+                pairs.iter().filter(|pair| pair.1 == last && schedule.contains(&pair.0) && !found.contains(pair));
+            let shown: Vec<_> = open
+                .copied()
+                .filter(|&(first, second)| is_order_race(trace, &schedule, first, second, level))
+                .collect();
+            found.extend(shown);
+        }
+        for event in (0..trace.len()).map(EventId::new).filter(|event| !schedule.contains(event)) {
+            let longer: Vec<EventId> = schedule.iter().copied().chain([event]).collect();
+            if is_feasible(trace, &longer, level) {
+                todo.push(longer);
+            }
+        }
+    }
+    found
+}
+
+/// What the search proposes is accepted; of the pairs that are unordered in some schedule it finds nearly all.
+#[test]
+fn other_schedules_are_found_where_there_are_any() {
+    let (all, missed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    for_random_traces(0..800, small, |trace| {
+        let cells = Cells::of(trace);
+        let checker = Checker::new(trace, &cells);
+        for level in [Level::Writer, Level::Value] {
+            let everything: Pairs = (0..trace.len() as u32)
+                .flat_map(|first| (first + 1..trace.len() as u32).map(move |second| (EventId(first), EventId(second))))
+                .filter(|&(first, second)| conflicting(trace, first, second))
+                .collect();
+            let expected = in_any_schedule(trace, level, &everything);
+            let index = Index::new(trace, &cells, level);
+            let mut queries = Queries::new(&index, maximal::Limits::default());
+            for &(first, second) in &everything {
+                match queries.ask_unordered(first, second) {
+                    Answer::Possible(schedule) => {
+                        let name = |why| format!("{} and {} at {level}: {why}", first.0, second.0);
+                        checker.check_order(schedule.iter(trace), first, second, level).map_err(name)?;
+                        if !expected.contains(&(first, second)) {
+                            return Err(format!("{} and {} at {level}: nobody else finds it", first.0, second.0));
+                        }
+                    }
+                    _ if expected.contains(&(first, second)) => _ = missed.fetch_add(1, Ordering::Relaxed),
+                    _ => {}
+                }
+            }
+            all.fetch_add(expected.len(), Ordering::Relaxed);
+        }
+        Ok(())
+    });
+    let [all, missed] = [all, missed].map(AtomicUsize::into_inner);
+    println!("{missed} of {all} missed");
+    assert!(all > 1_000 && 100 * missed < all, "{missed} of {all} missed");
 }

@@ -33,6 +33,14 @@ pub struct Race {
     pub count: u64,
 }
 
+impl Race {
+    /// Whether the recorded run itself shows it, up to its later event.
+    pub fn is_observed(&self) -> bool {
+        let as_it_was = |witness: &Schedule| *witness == Schedule::up_to(self.second);
+        self.kind == RaceKind::Order && as_it_was(&self.witness)
+    }
+}
+
 /// A deadlock with its proof.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Deadlock {

@@ -3,12 +3,14 @@
 //! Provers propose schedules, one after the other; the checker judges each. What it accepts is filed; what it refuses, or
 //! what nobody has a schedule for, goes to the next prover, and is in the end a candidate.
 
+mod order;
 mod search;
 mod shb;
 
 use crate::analysis::NOT_CHECKED;
 use crate::filing::{Filing, refused};
 use crate::time::GRACE;
+pub(crate) use order::in_other_schedules;
 pub(crate) use search::standoffs;
 use snag_checker::Series;
 use snag_engines::watch::{Watch, on_all_cores, watched};

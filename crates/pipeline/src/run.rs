@@ -7,7 +7,7 @@ use crate::memory::{Minded, OUT_OF_MEMORY, for_want_of_memory, peak_memory};
 use crate::options::Options;
 use crate::plan::{Step, steps};
 use crate::progress::Progress;
-use crate::prove::{prove, standoffs};
+use crate::prove::{in_other_schedules, prove, standoffs};
 use crate::so_far::{Ignoring, Publish, SoFar};
 use crate::time::Time;
 use snag_engines::{Context, EngineRef, Found, Host, LocationPair, NOT_LOOKED_AT, Settings, Subject, key};
@@ -141,6 +141,7 @@ fn engine(filing: &Filing, step: &Step, known: &HashSet<(u64, u64)>) -> Analysis
     if settings.prove {
         standoffs(filing, &context, &std::mem::take(&mut found.standoffs));
         prove(filing, &context, &mut found);
+        in_other_schedules(filing, &context, std::mem::take(&mut found.maybe_by_order));
     }
     let Found { warnings, looked_at, first_pass, memory, complete, reduction, searches, .. } = found;
     let report = EngineReport {

@@ -12,6 +12,13 @@ use snag_pipeline::Race;
 /// The paragraph about a race by memory order.
 pub(crate) fn of_race(trace: &Trace, race: &Race) -> String {
     let mut text = story::beginning(trace, race);
+    if !race.is_observed() {
+        if let Some(kept_apart) = story::overturned(trace, race) {
+            text += &kept_apart;
+            text.push(' ');
+        }
+        text += "The schedule below is another one. ";
+    }
     let broken = broken(trace, race);
     let Some(first) = broken.first() else {
         text += "What happened in between does not synchronise them by the rules of C11, C++20 and Rust.";
@@ -54,7 +61,7 @@ struct Broken {
 
 /// The links of the chain that do not synchronise; at least one for a race by memory order.
 fn broken(trace: &Trace, race: &Race) -> Vec<Broken> {
-    let Some(links) = story::strong_chain(trace, race.first, race.second) else { return Vec::new() };
+    let Some(links) = story::strong_chain(trace, race) else { return Vec::new() };
     let mut found = Vec::new();
     // From when on the giving thread has known of the first access.
     let mut since = race.first;

@@ -170,23 +170,44 @@ fn ends(trace: &Trace, witness: &Schedule) -> Vec<EventId> {
 
 /// The links by which the thread of `second` is behind `first` when it comes to `second`, from the first one on.
 fn chain(trace: &Trace, first: EventId, second: EventId) -> Option<Vec<Link>> {
-    links(trace, first, second, false)
+    let between = first.index() + 1..second.index();
+    links(trace, between.map(EventId::new), first, second, false)
 }
 
-/// The same as if every atomic were sequentially consistent; the second access may itself be where the last link ends.
-pub(crate) fn strong_chain(trace: &Trace, first: EventId, second: EventId) -> Option<Vec<Link>> {
-    links(trace, first, second, true)
+/// The same in the witness of a race by memory order, as if every atomic were sequentially consistent; the second access may
+/// itself be where the last link ends.
+pub(crate) fn strong_chain(trace: &Trace, race: &Race) -> Option<Vec<Link>> {
+    let after_first = race.witness.iter(trace).skip_while(|&event| event != race.first).skip(1);
+    let upto_second = after_first.take_while(|&event| event != race.second).chain([race.second]);
+    links(trace, upto_second, race.first, race.second, true)
 }
 
-fn links(trace: &Trace, first: EventId, second: EventId, strong: bool) -> Option<Vec<Link>> {
+/// Of what ordered the two accesses in the recorded run, what does not in the witness.
+pub(crate) fn overturned(trace: &Trace, race: &Race) -> Option<String> {
+    let chain = chain(trace, race.first, race.second)?;
+    let events = || race.witness.iter(trace);
+    let keeps = |link: &Link| {
+        let mut rest = events().skip_while(|&event| event != link.gives && event != link.takes);
+        rest.next() == Some(link.gives)
+    };
+    chain.into_iter().find(|link| !keeps(link)).map(|link| kept_back(trace, link))
+}
+
+fn links(
+    trace: &Trace,
+    between: impl Iterator<Item = EventId>,
+    first: EventId,
+    second: EventId,
+    strong: bool,
+) -> Option<Vec<Link>> {
     let mut behind = Behind { trace, strong, given: HashMap::new(), atomics: Vec::new(), threads: HashMap::new() };
     let (from, to) = (trace.thread_of(first), trace.thread_of(second));
     behind.threads.insert(from, (None, first));
     if strong {
         behind.give(first);
     }
-    for index in first.index() + 1..second.index() + strong as usize {
-        behind.event(EventId::new(index));
+    for event in between {
+        behind.event(event);
         if behind.threads.contains_key(&to) {
             break;
         }

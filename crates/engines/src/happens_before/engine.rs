@@ -3,9 +3,11 @@
 use crate::engine::{About, Context, Cost, Engine, EngineRef, Found, Guarantee, Needs, Prover};
 use crate::happens_before::lockset::lockset;
 use crate::happens_before::{
-    Limits, LocationPair, Order, Racing, Variant, Warnings, by_memory_order, find, pairs, take_schedules, warnings,
+    Limits, LocationPair, Order, Racing, Sections, Variant, Warnings, by_memory_order, find, pairs, take_schedules,
+    warnings,
 };
-use snag_model::Schedule;
+use snag_model::{Op, Schedule};
+use std::collections::HashSet;
 use std::time::Instant;
 
 /// Happens-before, with epochs.
@@ -75,7 +77,7 @@ pub const SHB_VC: EngineRef = EngineRef::new(&Clocks {
     },
 });
 
-/// Races by memory order of the recorded run.
+/// Races by memory order, of the recorded run and of schedules in which critical sections come the other way round.
 pub const ORDER: EngineRef = EngineRef::new(&ByOrder {
     about: About {
         name: "order",
@@ -203,11 +205,22 @@ impl Engine for ByOrder {
         };
         let mut name = |_: usize| !host.is_over();
         context.phase("looking for races", trace.len());
-        let (found, mut racing) = by_memory_order(trace, cells, settings.window, limits, &mut tick, &mut name);
+        let mut look =
+            |sections| by_memory_order(trace, cells, sections, settings.window, limits, &mut tick, &mut name);
+        let (found, mut racing) = look(Sections::AsObserved);
+        // In other schedules critical sections come the other way round, and do not order what they did here. Alone, this
+        // engine looks at the recorded run.
+        let predicts = context.beyond.is_some() && cells.ops().any(&[Op::Acquire, Op::ReadAcquire]);
+        let mut maybe = if predicts { look(Sections::InAnyOrder).1.pairs } else { Vec::new() };
         // What is a predictable race is reported as that.
-        racing.pairs.retain(|pair| !known.contains(&context.key(pair.first, pair.second)));
+        let key = |pair: &LocationPair| context.key(pair.first, pair.second);
+        racing.pairs.retain(|pair| !known.contains(&key(pair)));
+        let shown: HashSet<_> = racing.pairs.iter().map(key).collect();
+        maybe.retain(|pair| !known.contains(&key(pair)) && !shown.contains(&key(pair)));
         Found {
+            location_pairs: Some(shown.len() as u64),
             pairs: racing.pairs,
+            maybe_by_order: maybe,
             provers: vec![Prover::Shb, Prover::Observed],
             otherwise: "stopped before it was checked",
             warnings: racing.later,

@@ -16,5 +16,6 @@ mod vectors;
 pub use engine::{FHB, HB, HB_VC, LOCKSET, ORDER, SHB, SHB_VC, racing, schedules};
 pub use pairs::{Limits, LocationPair, Racing};
 pub use run::{
-    Order, Variant, Warnings, by_memory_order, find, has_weak_atomics, pairs, take_schedules, timestamps, warnings,
+    Order, Sections, Variant, Warnings, by_memory_order, find, has_weak_atomics, pairs, take_schedules, timestamps,
+    warnings,
 };

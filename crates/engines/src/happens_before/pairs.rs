@@ -7,7 +7,7 @@
 //! of these events, taken in a last pass, are the schedule that proves the race.
 
 use crate::clocks::{Clocks, Slot, Time};
-use crate::happens_before::run::{Accesses, Kind, Memory, per_thread};
+use crate::happens_before::run::{Accesses, Kind, Memory, Sections, per_thread};
 use crate::happens_before::strong::Strong;
 use snag_model::events::Event;
 use snag_model::{Cells, EventId, LocId, Trace};
@@ -229,8 +229,8 @@ impl<'t, M: Memory> Logged<'t, M> {
     }
 
     /// Names only those pairs that would be ordered if all atomics were sequentially consistent.
-    pub fn by_memory_order(self) -> Self {
-        Logged { strong: Some(Strong::new(self.trace, self.cells)), ..self }
+    pub fn by_memory_order(self, sections: Sections) -> Self {
+        Logged { strong: Some(Strong::new(self.trace, self.cells, sections)), ..self }
     }
 
     /// Names the pairs while it finds out which cells race.

@@ -32,6 +32,24 @@ pub enum Variant {
     Vectors,
 }
 
+/// What critical sections order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sections {
+    /// What they did in the trace.
+    AsObserved,
+    /// Nothing: in other schedules they may come the other way round.
+    InAnyOrder,
+}
+
+impl Sections {
+    pub(crate) fn of(self, sync: Sync) -> Sync {
+        match self {
+            Sections::AsObserved => sync,
+            Sections::InAnyOrder => sync.without_locks(),
+        }
+    }
+}
+
 /// Kinds of events that touch memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
@@ -240,10 +258,11 @@ pub fn find(
 }
 
 /// Finds the pairs that HB leaves unordered and would order if every atomic access were sequentially consistent, and how
-/// far it looked.
+/// far it looked. With [`Sections::InAnyOrder`] they are pairs that some other schedule may leave unordered.
 pub fn by_memory_order(
     trace: &Trace,
     cells: &Cells,
+    sections: Sections,
     window: Option<usize>,
     limits: Limits,
     tick: &mut dyn FnMut(usize) -> bool,
@@ -252,9 +271,10 @@ pub fn by_memory_order(
     if !has_weak_atomics(trace) {
         return (Warnings { done: trace.len(), ..Warnings::default() }, Racing::nothing(true));
     }
-    let found = warnings(trace, cells, Order::Hb, Variant::Epochs, window, tick);
-    let memory = Logged::new(Epochs::<false>::new(cells.count()), trace, cells, &found.racy, limits).by_memory_order();
-    let racing = named(trace, cells, memory, &found, window, name);
+    let memory = || Epochs::<false>::new(cells.count());
+    let found = Pass::new(trace, cells, memory(), window).with(sections).run(tick);
+    let memory = Logged::new(memory(), trace, cells, &found.racy, limits).by_memory_order(sections);
+    let racing = named(Pass::new(trace, cells, memory, window).with(sections), &found, name);
     (found, racing)
 }
 
@@ -329,24 +349,18 @@ fn logged<M: Memory>(
     limits: Limits,
     tick: &mut dyn FnMut(usize) -> bool,
 ) -> Racing {
-    named(trace, cells, Logged::new(memory, trace, cells, &warnings.racy, limits), warnings, window, tick)
+    let memory = Logged::new(memory, trace, cells, &warnings.racy, limits);
+    named(Pass::new(trace, cells, memory, window), warnings, tick)
 }
 
 /// The pairs that a memory logs up to the last warning.
-fn named<M: Memory>(
-    trace: &Trace,
-    cells: &Cells,
-    memory: Logged<M>,
-    warnings: &Warnings,
-    window: Option<usize>,
-    tick: &mut dyn FnMut(usize) -> bool,
-) -> Racing {
-    let mut pass = Pass::new(trace, cells, memory, window);
+fn named<M: Memory>(mut pass: Pass<Logged<M>>, warnings: &Warnings, tick: &mut dyn FnMut(usize) -> bool) -> Racing {
+    let all = pass.trace.len();
     // Nothing races after the last warning.
     let until = warnings.events.last().map_or(0, |e| e.index() + 1);
     let done = pass.run_until(until, tick).done;
     let mut found = pass.memory.into_found();
-    found.complete &= done == until && warnings.done == trace.len();
+    found.complete &= done == until && warnings.done == all;
     found
 }
 
@@ -381,6 +395,10 @@ impl<'t, M: Memory> Pass<'t, M> {
     fn new(trace: &'t Trace, cells: &'t Cells, memory: M, window: Option<usize>) -> Self {
         let clocks = Clocks::new(trace.tables.thread_count());
         Pass { trace, cells, clocks, sync: Sync::new(trace, cells), memory, window }
+    }
+
+    fn with(self, sections: Sections) -> Self {
+        Pass { sync: sections.of(self.sync), ..self }
     }
 
     /// Whether cells are variables, and plain accesses take part in nothing but races.

@@ -2,7 +2,7 @@
 //! order from all others.
 
 use crate::clocks::{Clocks, Time};
-use crate::happens_before::run::Kind;
+use crate::happens_before::run::{Kind, Sections};
 use crate::sync::Sync;
 use snag_model::events::Event;
 use snag_model::{Cells, EventId, Trace};
@@ -16,8 +16,9 @@ pub(crate) struct Strong<'t> {
 }
 
 impl<'t> Strong<'t> {
-    pub fn new(trace: &'t Trace, cells: &'t Cells) -> Strong<'t> {
-        Strong { trace, cells, clocks: Clocks::new(trace.tables.thread_count()), sync: Sync::strong(trace, cells) }
+    pub fn new(trace: &'t Trace, cells: &'t Cells, sections: Sections) -> Strong<'t> {
+        let sync = sections.of(Sync::strong(trace, cells));
+        Strong { trace, cells, clocks: Clocks::new(trace.tables.thread_count()), sync }
     }
 
     /// The next event of the trace.

@@ -69,6 +69,16 @@ impl Cuts {
         Some(cuts)
     }
 
+    /// The bounds of those schedules that contain an event as well; `None` if there are none.
+    pub fn with(mut self, index: &Index, event: EventId) -> Option<Cuts> {
+        index.saturated.include(&index.threads, event, &mut self.least);
+        self.respects()?;
+        while self.close_sections(index)? {
+            self.respects()?;
+        }
+        Some(self)
+    }
+
     fn respects(&self) -> Option<()> {
         self.least.iter().zip(&self.most).all(|(least, most)| least <= most).then_some(())
     }

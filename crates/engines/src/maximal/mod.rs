@@ -15,6 +15,7 @@
 //! | which pairs and cycles are asked about | `pairs`, `cycles`, `contended`, `guards` |
 //! | one question, and who answers it | `query`; its stages `cuts`, `nogood`, `observed`, `search` |
 //! | what is known before anything is asked | `index`; its orders `hard`, `saturation`, `observed` |
+//! | one about memory orders | `unordered`, `heard` |
 //! | the refinement loop | `search`; it proposes (`proposal`), runs (`run`, `state`) and learns (`formula`) |
 //! | what values mean | `semantics`; `recorded` values, `symbolic` values |
 //! | the solver and its order theory | `solver`, `order`, `atoms` |
@@ -32,6 +33,7 @@ mod gallop;
 mod growth;
 mod guards;
 mod hard;
+mod heard;
 mod index;
 mod lower;
 mod memory;
@@ -54,6 +56,7 @@ mod strands;
 mod symbolic;
 mod tally;
 mod threads;
+mod unordered;
 mod visible;
 mod windows;
 #[cfg(feature = "z3")]

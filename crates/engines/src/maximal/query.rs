@@ -21,6 +21,7 @@ use crate::maximal::search::{Effort, Found, Search};
 use crate::maximal::semantics::Semantics;
 use crate::maximal::solver::Stop;
 use crate::maximal::symbolic::Symbolic;
+use crate::maximal::unordered;
 use snag_model::EventId;
 use snag_model::{Level, Schedule};
 
@@ -171,6 +172,20 @@ impl<'i, 't> Queries<'i, 't> {
     /// From now on only schedules count that begin like the trace up to `base` and contain nothing from `end` on.
     pub fn set_window(&mut self, base: EventId, end: EventId) {
         (self.base, self.end) = (base, end);
+    }
+
+    /// Whether a feasible schedule contains both events, the first one first, and happens-before over it, by the memory
+    /// orders of its atomics, does not order them. The schedule ends with the second one. `Impossible` only means that
+    /// none was found: a schedule in which a read sees another write is not told from one in which that write comes later.
+    pub fn ask_unordered(&mut self, first: EventId, second: EventId) -> Answer {
+        self.effort = Effort::default();
+        match &mut self.runs {
+            Runs::Recorded(run) => {
+                let within = (self.base, self.end);
+                unordered::decide(self.index, run, [first, second], within, &self.limits, &mut self.effort)
+            }
+            Runs::Symbolic(_) => Answer::Unknown(Undecided::TooHard),
+        }
     }
 
     /// Whether all these events, of different threads, can come next after a feasible schedule: the two accesses of a

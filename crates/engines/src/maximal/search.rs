@@ -20,6 +20,7 @@
 use crate::maximal::atoms::Decided;
 use crate::maximal::cuts::{Cuts, Target};
 use crate::maximal::formula::{Formula, STEPS_OF_DECISION};
+use crate::maximal::heard::HandOver;
 use crate::maximal::index::{Index, Semaphore};
 use crate::maximal::nogood::Nogood;
 use crate::maximal::query::Limits;
@@ -87,8 +88,14 @@ pub(crate) struct Search<'s, 'i, S: Semantics<'i>> {
     pub encoding: S::Encoding,
     rules: HashSet<Rule>,
     limits: &'s Limits,
+    /// What else a witness must be.
+    wanted: Option<Wanted<'s>>,
     pub effort: Effort,
 }
+
+/// What a witness must be beside feasible: of an order of events that is not, the hand-overs that make it so, at least one
+/// of which must be missing or go the other way.
+pub(crate) type Wanted<'s> = &'s dyn Fn(&[EventId]) -> Option<Vec<HandOver>>;
 
 impl<'s, 'i, S: Semantics<'i>> Search<'s, 'i, S> {
     pub fn new(
@@ -106,8 +113,14 @@ impl<'s, 'i, S: Semantics<'i>> Search<'s, 'i, S> {
             run,
             rules: HashSet::new(),
             limits,
+            wanted: None,
             effort: Effort::default(),
         }
+    }
+
+    /// Only what is wanted counts as a witness. What is refuted then is no nogood for other questions.
+    pub fn wanting(self, wanted: Wanted<'s>) -> Self {
+        Search { wanted: Some(wanted), ..self }
     }
 
     /// Searches for at most so many rounds.
@@ -124,12 +137,16 @@ impl<'s, 'i, S: Semantics<'i>> Search<'s, 'i, S> {
             let before = self.run.steps;
             let is_witness = self.run.run(&self.target, &self.formula.cuts);
             self.effort.steps += self.run.steps - before;
-            if is_witness {
+            let unwanted = self.wanted.filter(|_| is_witness).and_then(|wanted| wanted(&self.run.order));
+            if is_witness && unwanted.is_none() {
                 return Found::Witness;
             }
             self.formula.tried.clone_from(&self.run.cut);
             let before = self.formula.added;
-            self.learn();
+            match unwanted {
+                Some(hand_overs) => self.avoid(&hand_overs),
+                None => self.learn(),
+            }
             (self.effort.clauses, self.effort.events) = (self.formula.added, self.formula.events() as u32);
             if self.formula.is_stopped() {
                 return Found::Stopped;
@@ -174,6 +191,18 @@ impl<'s, 'i, S: Semantics<'i>> Search<'s, 'i, S> {
         S::propose(self, &mut proposal);
         proposal.complete(self.index);
         self.run.proposal = proposal;
+    }
+
+    /// Not all of these hand-overs.
+    fn avoid(&mut self, hand_overs: &[HandOver]) {
+        self.formula.drop_notes();
+        let mark = self.formula.mark();
+        let mut parts = Vec::new();
+        for &HandOver { gives, takes } in hand_overs {
+            parts.push(!self.formula.before(gives, takes));
+            parts.push(!self.formula.happens(takes));
+        }
+        self.formula.clause_since(mark, parts);
     }
 
     /// Adds the clauses of the rules that the last run broke.

@@ -199,10 +199,12 @@ impl<'t> Whole<'t> {
         let ready: Vec<bool> = races
             .map(|race| match race.kind {
                 RaceKind::Predictable => expanded(&mut race.witness, &[race.first, race.second]),
-                RaceKind::Order => {
+                RaceKind::Order if race.is_observed() => {
                     race.witness = Schedule::up_to(race.second);
                     !time.is_over()
                 }
+                // The later event is the last of the schedule.
+                RaceKind::Order => expanded(&mut race.witness, &[]),
             })
             .collect();
         time.progress.phase("checking with the whole trace", count as u64);

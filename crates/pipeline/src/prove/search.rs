@@ -98,7 +98,7 @@ pub(crate) fn standoffs(filing: &Filing, context: &Context, standoffs: &[Vec<Eve
 }
 
 /// Does something with questions that end when the budget is used up or the user wants to stop.
-fn with_limits<R>(filing: &Filing, total: usize, ask: impl FnOnce(&Limits, &AtomicUsize) -> R) -> R {
+pub(super) fn with_limits<R>(filing: &Filing, total: usize, ask: impl FnOnce(&Limits, &AtomicUsize) -> R) -> R {
     let (stop, done) = (Arc::new(AtomicBool::new(false)), AtomicUsize::new(0));
     let asked = stop.clone();
     let limits = Limits { stop: Some(Arc::new(move || asked.load(Ordering::Relaxed))), ..Limits::default() };

@@ -322,7 +322,15 @@ pub(crate) fn leads_up(race: &Race) -> Schedule {
         (Schedule::Continued { as_observed, then }, RaceKind::Order) if then.is_empty() => {
             Schedule::Continued { as_observed: EventId(as_observed.0.saturating_sub(1)), then: Vec::new() }
         }
-        (witness, _) => witness.clone(),
+        (Schedule::List(events), RaceKind::Order) => Schedule::List(events[..events.len().saturating_sub(1)].to_vec()),
+        (Schedule::Continued { as_observed, then }, RaceKind::Order) => {
+            Schedule::Continued { as_observed: *as_observed, then: then[..then.len() - 1].to_vec() }
+        }
+        (Schedule::Prefixes(ends), RaceKind::Order) => {
+            let last = |&end: &EventId| if end.0 == race.second.0 + 1 { race.second } else { end };
+            Schedule::Prefixes(ends.iter().map(last).collect())
+        }
+        (witness, RaceKind::Predictable) => witness.clone(),
     }
 }
 

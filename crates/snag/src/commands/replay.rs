@@ -209,7 +209,7 @@ fn race(
         && race.kind == RaceKind::Order
     {
         let why =
-            "a race by memory order lies in what the orders allow; no schedule shows it better than the recorded run";
+            "in a race by memory order one access comes first in every run; what is wrong is that nothing orders them";
         return Err(format!("{id} cannot be replayed: {why}").into());
     }
     let (witness, then) = match goal {

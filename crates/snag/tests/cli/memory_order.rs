@@ -48,3 +48,47 @@ fn an_attempt_that_fails_because_of_an_earlier_acquire_orders_nothing_behind_tha
     let found = snag(&["check", &trace]).expect(1).stdout;
     assert!(found.contains("R1  data race by memory order on x"), "{found}");
 }
+
+/// In the recorded run `m` orders the accesses to `x`. It need not: both sections of it may come before the write, or the
+/// first one may be missing.
+const HIDDEN_BY_A_LOCK: &str = "%snag 1
+main|fork(T1)|m:1
+main|fork(T2)|m:2
+T1|w(x)=1|a:1
+T1|atomic-w(f,relaxed)=1|a:2
+T1|acq(m)|a:3
+T1|rel(m)|a:4
+T2|acq(m)|b:1
+T2|rel(m)|b:2
+T2|atomic-r(f,relaxed)=1|b:3
+T2|r(x)=1|b:4
+";
+
+#[test]
+fn a_lock_that_orders_two_accesses_by_chance_hides_no_race_by_memory_order() {
+    let folder = Folder::new("order-hidden");
+    let (early, late) = ("T1|w(x)=1|a:1\nT1|atomic-w(f,relaxed)=1|a:2\n", "T1|acq(m)|a:3\n");
+    let inside = HIDDEN_BY_A_LOCK.replace(&format!("{early}{late}"), &format!("{late}{early}"));
+    assert_ne!(inside, HIDDEN_BY_A_LOCK);
+    for (name, text) in [("outside.stx", HIDDEN_BY_A_LOCK), ("inside.stx", &inside)] {
+        let trace = folder.file(name, text);
+        let found = snag(&["check", &trace]).expect(1).stdout;
+        assert!(found.contains("R1  data race by memory order on x"), "{name}: {found}");
+        let story: Vec<&str> = found.split_whitespace().collect();
+        assert!(story.join(" ").contains("m kept them apart: T1 gave it back at a:4"), "{name}: {found}");
+        let json = folder.path(&format!("{name}.json"));
+        snag(&["check", "--format", "json", "-o", &json, &trace]).expect(1);
+        snag(&["verify", &trace, &json]).expect(0);
+        // The recorded run alone does not show it.
+        snag(&["check", "--engine", "order", &trace]).expect(0);
+    }
+    let released = HIDDEN_BY_A_LOCK.replace("(f,relaxed)", "(f,seq_cst)");
+    let trace = folder.file("released.stx", &released);
+    snag(&["check", &trace]).expect(0);
+    // If the flag is read under the lock that the write was made under, the lock always orders them.
+    let text = inside
+        .replace("T2|rel(m)|b:2\nT2|atomic-r(f,relaxed)=1|b:3\n", "T2|atomic-r(f,relaxed)=1|b:3\nT2|rel(m)|b:2\n");
+    assert_ne!(text, inside);
+    let trace = folder.file("protected.stx", &text);
+    snag(&["check", &trace]).expect(0);
+}
