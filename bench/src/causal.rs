@@ -21,7 +21,7 @@ pub fn tables(snag: &Path, options: &Options) {
     ];
     for (name, threads, locks, variables) in shapes {
         if options.only.as_ref().is_none_or(|word| name.contains(word.as_str())) {
-            let of = |events| Workload { name, threads, locks, variables, events };
+            let of = |events| Workload { name, threads, locks, variables, events, atomics: "0" };
             growth(snag, of(options.events / 10), of(options.events), options);
         }
     }

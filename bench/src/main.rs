@@ -21,13 +21,16 @@ struct Workload {
     locks: usize,
     variables: usize,
     events: usize,
+    /// Share of accesses that are atomic; STD has none.
+    atomics: &'static str,
 }
 
 /// What to run on a trace.
-const COMMANDS: [(&str, &[&str]); 4] = [
+const COMMANDS: [(&str, &[&str]); 5] = [
     ("parse", &["stats"]),
     ("hb", &["check", "--engine", "hb"]),
     ("shb", &["check", "--engine", "shb"]),
+    ("order", &["check", "--engine", "order"]),
     ("fhb", &["check", "--engine", "fhb"]),
 ];
 
@@ -88,35 +91,59 @@ fn build() -> PathBuf {
 }
 
 fn workloads(options: &Options) -> Vec<Workload> {
-    let events = options.events;
+    let (events, atomics) = (options.events, "0");
     let mut all = vec![
-        Workload { name: "8 threads, few variables", threads: 8, locks: 8, variables: 96, events },
-        Workload { name: "8 threads, many variables", threads: 8, locks: 32, variables: 11_000, events },
-        Workload { name: "64 threads, few variables", threads: 64, locks: 64, variables: 768, events },
-        Workload { name: "64 threads, many variables", threads: 64, locks: 256, variables: 11_000, events },
-        Workload { name: "512 threads, few variables", threads: 512, locks: 512, variables: 6144, events },
-        Workload { name: "512 threads, many variables", threads: 512, locks: 1024, variables: 110_000, events },
-        Workload { name: "8 threads, a million variables", threads: 8, locks: 32, variables: 1_000_000, events },
+        Workload { name: "8 threads, few variables", threads: 8, locks: 8, variables: 96, events, atomics },
+        Workload { name: "8 threads, many variables", threads: 8, locks: 32, variables: 11_000, events, atomics },
+        Workload { name: "64 threads, few variables", threads: 64, locks: 64, variables: 768, events, atomics },
+        Workload { name: "64 threads, many variables", threads: 64, locks: 256, variables: 11_000, events, atomics },
+        Workload { name: "512 threads, few variables", threads: 512, locks: 512, variables: 6144, events, atomics },
+        Workload {
+            name: "512 threads, many variables",
+            threads: 512,
+            locks: 1024,
+            variables: 110_000,
+            events,
+            atomics,
+        },
+        Workload {
+            name: "8 threads, a million variables",
+            threads: 8,
+            locks: 32,
+            variables: 1_000_000,
+            events,
+            atomics,
+        },
+        Workload { name: "8 threads, atomics", threads: 8, locks: 8, variables: 96, events, atomics: "0.05" },
+        Workload { name: "64 threads, atomics", threads: 64, locks: 64, variables: 768, events, atomics: "0.05" },
     ];
     if options.huge {
         let events = 100_000_000;
-        all.push(Workload { name: "100 M events, 8 threads", threads: 8, locks: 32, variables: 11_000, events });
+        all.push(Workload {
+            name: "100 M events, 8 threads",
+            threads: 8,
+            locks: 32,
+            variables: 11_000,
+            events,
+            atomics,
+        });
     }
     all.retain(|workload| options.only.as_ref().is_none_or(|word| workload.name.contains(word.as_str())));
     all
 }
 
 fn measure_workload(snag: &Path, workload: &Workload, options: &Options) {
-    let stem = format!("{}-{}-{}-{}", workload.threads, workload.locks, workload.variables, workload.events);
+    let Workload { threads, locks, variables, events, atomics, .. } = workload;
+    let stem = format!("{threads}-{locks}-{variables}-{events}-{atomics}");
     let runs = if workload.events > 20_000_000 { 1 } else { options.runs };
-    for format in ["std", "snag"] {
+    for format in ["std", "snag"].into_iter().skip((*atomics != "0") as usize) {
         let file = options.dir.join(format!("{stem}.{format}"));
         if !file.exists() {
             generate(snag, workload, &file);
         }
         let bytes = std::fs::metadata(&file).expect("the trace was generated").len();
         let lines = (format == "std").then(|| fastest(runs, || Command::new("wc").arg("-l").arg(&file).measured()));
-        let mut hb = None;
+        let (mut hb, mut shb) = (None, None);
         for (name, arguments) in COMMANDS {
             let run = || Command::new(snag).args(arguments).args(["-q", "-j", "1"]).arg(&file).measured();
             let measured = fastest(runs, run);
@@ -128,11 +155,15 @@ fn measure_workload(snag: &Path, workload: &Workload, options: &Options) {
                     hb = Some(measured.cpu);
                     String::new()
                 }
+                ("order", _) => shb.map_or(String::new(), |shb| format!("{:.2} × shb", measured.cpu / shb)),
                 ("shb", Some(_)) if workload.threads == 8 && workload.variables == 96 => {
                     format!("{:.0} × RAPID", speed / RAPID_SHB)
                 }
                 _ => hb.map_or(String::new(), |hb| format!("{:.2} × hb", measured.cpu / hb)),
             };
+            if name == "shb" {
+                shb = Some(measured.cpu);
+            }
             println!(
                 "| {} | {format} | {:.1} | {name} | {:.1} | {:.0} | {ratio} |",
                 workload.name,
@@ -149,6 +180,7 @@ fn generate(snag: &Path, workload: &Workload, file: &Path) {
     let status = Command::new(snag)
         .args(["generate", "-q", "--events", &number(workload.events), "--threads", &number(workload.threads)])
         .args(["--locks", &number(workload.locks), "--variables", &number(workload.variables)])
+        .args(["--atomics", workload.atomics])
         .arg("-o")
         .arg(file)
         .status();

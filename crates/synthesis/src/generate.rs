@@ -11,7 +11,7 @@ use snag_formats::error::{Position, Result};
 use snag_formats::reader::BlockReader;
 use snag_model::events::{Event, Events};
 use snag_model::ids::*;
-use snag_model::op::Op;
+use snag_model::op::{MemoryOrder, Op};
 use snag_model::tables::{Space, Tables};
 
 /// What a generated trace looks like.
@@ -43,6 +43,8 @@ pub struct Shape {
     pub branches: f64,
     /// Number of variables that nothing protects.
     pub racy_variables: usize,
+    /// Share of accesses that are atomic, to flags that all threads share.
+    pub atomics: f64,
     /// Marks tell which method does what: sections are entered and left, threads forked and joined, and work is done
     /// by methods.
     pub calls: bool,
@@ -66,6 +68,7 @@ impl Default for Shape {
             values: false,
             branches: 0.0,
             racy_variables: RACY,
+            atomics: 0.0,
             calls: false,
             seed: 1,
         }
@@ -101,6 +104,8 @@ enum Phase {
 const BLOCK: usize = 1 << 16;
 /// Variables that nothing protects, unless told otherwise.
 const RACY: usize = 8;
+/// Atomic flags.
+const FLAGS: usize = 16;
 /// Locations that accesses to them come from; if there are more of them, each has three of its own.
 const RACY_LOCATIONS: usize = 6;
 /// Methods that enter sections, and as many that leave them.
@@ -110,6 +115,11 @@ const WORKING: usize = 40;
 /// Methods that fork and join.
 const STARTING: usize = 2 * ENTERING + WORKING;
 const FINISHING: usize = STARTING + 1;
+
+/// The first variable that is an atomic flag.
+fn flags(shape: &Shape) -> usize {
+    shape.variables + shape.racy_variables + shape.threads * shape.local_variables
+}
 
 impl Generator {
     /// Generates a trace of this shape.
@@ -129,7 +139,7 @@ impl Generator {
             held: vec![Vec::new(); shape.threads],
             left: vec![0; shape.threads],
             owner: vec![None; shape.locks],
-            memory: vec![0; shape.variables + shape.racy_variables + shape.threads * shape.local_variables],
+            memory: vec![0; flags(&shape) + FLAGS],
             working: vec![None; shape.threads],
             named: false,
             shape,
@@ -154,6 +164,11 @@ impl Generator {
         for t in 0..self.shape.threads {
             for v in 0..self.shape.local_variables {
                 tables.variable_named(&format!("T{t}.{v}"));
+            }
+        }
+        if self.shape.atomics > 0.0 {
+            for v in 0..FLAGS {
+                tables.variable_named(&format!("flag{v}"));
             }
         }
         for l in 0..self.shape.locations {
@@ -226,6 +241,30 @@ impl Generator {
         };
     }
 
+    /// An atomic access. Most orders are those that a flag needs; one access in ten is relaxed.
+    fn atomic(&mut self, events: &mut Events, thread: usize) {
+        let variable = flags(&self.shape) + self.random.below(FLAGS);
+        let (op, order) = match self.random.below(10) {
+            0 => (Op::AtomicRead, MemoryOrder::Relaxed),
+            1..5 => (Op::AtomicRead, MemoryOrder::Acquire),
+            5..8 => (Op::AtomicWrite, MemoryOrder::Release),
+            _ => (Op::Rmw, MemoryOrder::AcqRel),
+        };
+        let location = self.location(variable);
+        self.produced += 1;
+        let mut event = Event::new(ThreadId::new(thread), op, variable as u32);
+        (event.location, event.aux) = (LocId(location + 1), order as u32);
+        if self.shape.values {
+            let read = self.memory[variable];
+            if op.writes() {
+                self.memory[variable] += 1;
+            }
+            event.value = Some(if op.reads() { read } else { self.memory[variable] });
+            event.written = (op == Op::Rmw).then_some(self.memory[variable]);
+        }
+        events.push(event);
+    }
+
     /// A source location for an operation on something: the same thing is used from a few places.
     fn location(&mut self, thing: usize) -> u32 {
         let place = thing.wrapping_mul(7) + self.random.below(3);
@@ -233,6 +272,9 @@ impl Generator {
     }
 
     fn access(&mut self, events: &mut Events, thread: usize) {
+        if self.shape.atomics > 0.0 && self.random.chance(self.shape.atomics) {
+            return self.atomic(events, thread);
+        }
         let read = self.random.chance(self.shape.reads);
         let op = if read { Op::Read } else { Op::Write };
         if self.random.chance(self.shape.racy) {
@@ -392,6 +434,8 @@ mod tests {
                 let shape = Shape { events: 3000, threads, seed, racy: 0.1, nesting: 3, ..Shape::default() };
                 let trace = generate(Shape { values: seed % 2 == 0, branches: 0.3, ..shape.clone() });
                 assert!(trace.len().abs_diff(3000) < 200, "{}", trace.len());
+                let atomic = generate(Shape { values: seed % 2 == 0, atomics: 0.2, ..shape.clone() });
+                assert!(atomic.events.ops().iter().filter(|op| op.is_atomic()).count() > 300);
                 let called = generate(Shape { calls: true, racy_variables: 20, ..shape });
                 assert!(called.len().abs_diff(3000) < 200, "{}", called.len());
                 let calls = crate::calls::Calls::marked(&called);

@@ -66,6 +66,9 @@ pub struct Args {
     /// Number of variables that nothing protects
     #[arg(long, value_name = "N", default_value_t = Shape::default().racy_variables, value_parser = at_least_one)]
     racy_variables: usize,
+    /// Share of accesses that are atomic, to flags that all threads share, from 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = Shape::default().atomics, value_parser = share)]
+    atomics: f64,
     /// Mark which method does what, for 'snag punch'
     #[arg(long)]
     calls: bool,
@@ -131,6 +134,7 @@ fn shape(args: &Args) -> Result<Shape, String> {
         values: args.values,
         branches: args.branches,
         racy_variables: args.racy_variables,
+        atomics: args.atomics,
         calls: args.calls,
         seed: args.seed,
     })
