@@ -51,6 +51,19 @@ impl<'t> Checker<'t> {
         self.check_race_from(self.start(level), schedule, first, second)
     }
 
+    /// The same for a schedule in which some waits end for no reason, as those on condition variables may: `spurious` are
+    /// their wake-ups, which then need no notify. Not for level `symbolic`.
+    pub fn check_race_with_spurious(
+        &self,
+        schedule: impl IntoIterator<Item = EventId>,
+        first: EventId,
+        second: EventId,
+        level: Level,
+        spurious: &[EventId],
+    ) -> Result<(), Violation> {
+        self.check_race_from(self.start_with_spurious(level, spurious)?, schedule, first, second)
+    }
+
     /// Whether a schedule is feasible at a level, `first` and then `second` happen in it and conflict, and `first` does not
     /// happen before `second` there by the rules of C++20: a race by memory order.
     pub fn check_order(
@@ -181,6 +194,20 @@ impl<'t> Checker<'t> {
         Machine::new(&self.facts, level)
     }
 
+    fn start_with_spurious(&self, level: Level, spurious: &[EventId]) -> Result<Machine<'_>, Violation> {
+        for &wake in spurious {
+            match self.facts.next.get(wake.index()) {
+                None => return Err(self.facts.unknown(wake)),
+                Some(_) if self.facts.trace.events.ops()[wake.index()] != Op::Wake => {
+                    let detail = format!("{} does not end a wait", self.facts.text(wake));
+                    return Err(Violation::new(ScheduleRule::NoWakeUp, wake, detail));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(self.start(level).with_spurious(spurious))
+    }
+
     /// The trace.
     pub(crate) fn trace(&self) -> &'t Trace {
         self.facts.trace
@@ -217,6 +244,17 @@ impl<'t> Checker<'t> {
         pending: &[EventId],
         level: Level,
     ) -> Result<(), Violation> {
+        self.check_deadlock_with_spurious(schedule, pending, level, &[])
+    }
+
+    /// The same for a schedule in which some waits end for no reason.
+    pub fn check_deadlock_with_spurious(
+        &self,
+        schedule: impl IntoIterator<Item = EventId>,
+        pending: &[EventId],
+        level: Level,
+        spurious: &[EventId],
+    ) -> Result<(), Violation> {
         if pending.len() < 2 {
             let detail = match pending.len() {
                 1 => "1 event is said to wait".to_owned(),
@@ -225,7 +263,8 @@ impl<'t> Checker<'t> {
             return Err(Violation { rule: ScheduleRule::TooFewThreads, event: None, detail });
         }
         self.are_events_of_different_threads(pending)?;
-        let after = self.run(schedule, level)?;
+        let mut after = self.start_with_spurious(level, spurious)?;
+        schedule.into_iter().try_for_each(|event| after.execute(event))?;
         for &event in pending {
             after.is_next(event)?;
             after.leads_to(event)?;

@@ -15,7 +15,7 @@ use crate::symbolic::Values;
 use crate::violation::{ScheduleRule, Violation};
 use snag_model::Level;
 use snag_model::{Action, BarrierId, Else, EventId, LockId, Mode, Op, Probe, SemId, Space, ThreadId, VarId};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hint::select_unpredictable;
 
 pub(crate) type Check = Result<(), Violation>;
@@ -39,6 +39,8 @@ pub(crate) struct Machine<'f> {
     waits: Vec<Wait>,
     /// When each notify was executed.
     notified: HashMap<EventId, usize>,
+    /// Wake-ups that are said to come for no reason.
+    spurious: HashSet<EventId>,
     /// What everything is worth, at level `symbolic`; then `memory` is not used.
     values: Option<Box<Values<'f>>>,
 }
@@ -105,8 +107,14 @@ impl<'f> Machine<'f> {
             entered: vec![0; tables.names(Space::Barrier).len()],
             waits: vec![Wait::default(); tables.thread_count()],
             notified: HashMap::new(),
+            spurious: HashSet::new(),
             values,
         }
+    }
+
+    /// The same for a schedule in which some wake-ups come for no reason.
+    pub fn with_spurious(self, wakes: &[EventId]) -> Machine<'f> {
+        Machine { spurious: wakes.iter().copied().collect(), ..self }
     }
 
     /// Whether an event has been executed: its thread has gone beyond it.
@@ -488,7 +496,7 @@ impl<'f> Machine<'f> {
     }
 
     fn wake(&self, id: EventId, thread: ThreadId, by: Option<EventId>) -> Check {
-        let Some(notify) = by else { return Ok(()) };
+        let Some(notify) = by.filter(|_| !self.spurious.contains(&id)) else { return Ok(()) };
         self.comes_after(id, notify, ScheduleRule::WakeBeforeNotify)?;
         if self.notified[&notify] > self.waits[thread.index()].began {
             return Ok(());

@@ -21,6 +21,8 @@ pub enum ScheduleRule {
     EarlyJoin,
     /// A lock is held by one thread, or by readers.
     LockHeld,
+    /// What is said to come for no reason is the end of a wait.
+    NoWakeUp,
     /// A wake-up comes after the notify that it names.
     WakeBeforeNotify,
     /// A notify that wakes a thread comes after the thread began to wait.
@@ -91,13 +93,14 @@ pub enum ScheduleRule {
 
 impl ScheduleRule {
     /// Every rule.
-    pub const ALL: [ScheduleRule; 39] = [
+    pub const ALL: [ScheduleRule; 40] = [
         ScheduleRule::UnknownEvent,
         ScheduleRule::EventTwice,
         ScheduleRule::ThreadOrder,
         ScheduleRule::NotForked,
         ScheduleRule::EarlyJoin,
         ScheduleRule::LockHeld,
+        ScheduleRule::NoWakeUp,
         ScheduleRule::WakeBeforeNotify,
         ScheduleRule::NotifyBeforeWait,
         ScheduleRule::SemaphoreBelowZero,
@@ -158,6 +161,7 @@ impl ScheduleRule {
             ScheduleRule::NotForked => "a forked thread runs after its fork",
             ScheduleRule::EarlyJoin => "a join comes after the fork and all events of the joined thread",
             ScheduleRule::LockHeld => "a lock is held by one thread, or by readers",
+            ScheduleRule::NoWakeUp => "only the end of a wait on a condition variable comes for no reason",
             ScheduleRule::WakeBeforeNotify => "a wake-up comes after the notify that it names",
             ScheduleRule::NotifyBeforeWait => "a notify wakes only threads whose wait began before it",
             ScheduleRule::SemaphoreBelowZero => "a semaphore never goes below zero",

@@ -3,6 +3,7 @@ use crate::events::{Event, Events};
 use crate::ids::*;
 use crate::op::{Op, Ops};
 use crate::tables::{Space, Tables};
+use std::collections::HashMap;
 
 /// A whole trace in memory.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -54,6 +55,48 @@ impl Trace {
             trace.events.push(event);
         }
         trace
+    }
+
+    /// The trace as if every wait had ended for no reason: no wake-up names a notify. Every event keeps its number. `None`
+    /// if none does anyway.
+    pub fn with_unnamed_wakes(&self) -> Option<Trace> {
+        let named = |&index: &usize| {
+            self.events.ops()[index] == Op::Wake
+                && matches!(self.action(EventId::new(index)), Action::Wake { by: Some(_), .. })
+        };
+        let named: Vec<usize> = (0..self.len()).filter(named).collect();
+        if named.is_empty() {
+            return None;
+        }
+        let mut trace = self.clone();
+        for index in named {
+            if let Action::Wake { condition, .. } = self.action(EventId::new(index)) {
+                trace.events.set_action(index, Action::Wake { condition, by: None });
+            }
+        }
+        Some(trace)
+    }
+
+    /// The wake-ups of a schedule that come for no reason: without the notify that they name between them and the begin of
+    /// their wait.
+    pub fn spurious_wakes(&self, schedule: impl IntoIterator<Item = EventId>) -> Vec<EventId> {
+        let mut notified: HashMap<EventId, usize> = HashMap::new();
+        let mut began: HashMap<ThreadId, usize> = HashMap::new();
+        let mut found = Vec::new();
+        for (step, event) in schedule.into_iter().enumerate() {
+            match self.events.ops()[event.index()] {
+                Op::Notify | Op::NotifyAll => _ = notified.insert(event, step),
+                Op::WaitBegin => _ = began.insert(self.thread_of(event), step),
+                Op::Wake => {
+                    let Action::Wake { by: Some(notify), .. } = self.action(event) else { continue };
+                    if notified.get(&notify).copied() < began.get(&self.thread_of(event)).copied().max(Some(0)) {
+                        found.push(event);
+                    }
+                }
+                _ => {}
+            }
+        }
+        found
     }
 
     /// Thread of an event.

@@ -25,6 +25,8 @@ pub struct Race {
     pub locks_second: Vec<LockId>,
     /// What happens before the pair, or, if the kind is [`RaceKind::Order`], up to its later event. The checker has accepted it.
     pub witness: Schedule,
+    /// The wake-ups of the witness that come for no reason, as those of waits on condition variables may.
+    pub spurious: Vec<EventId>,
     /// At level `symbolic`: the branches of the witness that go the other way.
     pub diverging: Vec<EventId>,
     /// At level `symbolic`: the value that every read of the witness takes, in order, as far as known.
@@ -52,6 +54,8 @@ pub struct Deadlock {
     pub pending: Vec<EventId>,
     /// What happens before. The checker has accepted it.
     pub witness: Schedule,
+    /// The wake-ups of the witness that come for no reason, as those of waits on condition variables may.
+    pub spurious: Vec<EventId>,
 }
 
 /// A pair that an engine believes in and that was not proved.

@@ -31,6 +31,8 @@ pub(crate) struct Filing<'a, 't> {
     pub beyond: Option<EngineRef>,
     publish: &'a dyn Publish,
     checkers: &'a Checkers<'t>,
+    /// The trace as it was recorded, if the engine looks at it without the notifies that ended waits.
+    recorded: Option<&'a Checkers<'t>>,
     filed: Mutex<Filed>,
     /// What was found was handed on early.
     handed_on: AtomicBool,
@@ -48,8 +50,8 @@ struct Filed {
 
 /// The checker, made when the first proof is needed, and for how many events.
 pub(crate) struct Checkers<'a> {
-    trace: &'a Trace,
-    cells: &'a Cells,
+    pub trace: &'a Trace,
+    pub cells: &'a Cells,
     made: Mutex<Option<(EventId, Arc<Checker<'a>>)>>,
 }
 
@@ -71,7 +73,7 @@ impl<'a> Checkers<'a> {
         }
     }
 
-    fn of_all(&self) -> Arc<Checker<'a>> {
+    pub fn of_all(&self) -> Arc<Checker<'a>> {
         self.up_to(EventId::new(self.trace.len()))
     }
 }
@@ -87,7 +89,23 @@ impl<'a, 't> Filing<'a, 't> {
     ) -> Filing<'a, 't> {
         let (trace, cells) = (checkers.trace, checkers.cells);
         let (filed, handed_on) = (Mutex::default(), AtomicBool::new(false));
-        Filing { trace, cells, options, time, engine, beyond, publish, checkers, filed, handed_on }
+        Filing { trace, cells, options, time, engine, beyond, publish, checkers, recorded: None, filed, handed_on }
+    }
+
+    /// The same for an engine that looks at a trace without the notifies that ended waits.
+    pub fn with_recorded(self, recorded: Option<&'a Checkers<'t>>) -> Filing<'a, 't> {
+        Filing { recorded, ..self }
+    }
+
+    /// Who judges schedules of the maximal engine, and which waits end for no reason in this one.
+    fn judge(&self, schedule: &Schedule) -> (Arc<Checker<'t>>, Vec<EventId>) {
+        match self.recorded {
+            None => (self.checkers.of_all(), Vec::new()),
+            Some(recorded) => {
+                let spurious = recorded.trace.spurious_wakes(schedule.iter(recorded.trace));
+                (recorded.of_all(), spurious)
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Filed> {
@@ -111,24 +129,25 @@ impl<'a, 't> Filing<'a, 't> {
 
     /// Files a race that the checker has accepted.
     pub fn file(&self, pair: &LocationPair, kind: RaceKind, level: Level, witness: Schedule) {
-        self.file_race(pair, kind, level, witness, Vec::new(), Vec::new());
+        self.lock().analysis.races.push(self.race_of(pair, kind, level, witness));
     }
 
-    fn file_race(
-        &self,
-        pair: &LocationPair,
-        kind: RaceKind,
-        level: Level,
-        witness: Schedule,
-        diverging: Vec<EventId>,
-        reads: Vec<(EventId, i64)>,
-    ) {
+    fn race_of(&self, pair: &LocationPair, kind: RaceKind, level: Level, witness: Schedule) -> Race {
         let LocationPair { first, second, count } = *pair;
-        let (locks_first, locks_second) = (Vec::new(), Vec::new());
-        let engine = self.engine;
-        let race =
-            Race { engine, kind, level, first, second, locks_first, locks_second, witness, diverging, reads, count };
-        self.lock().analysis.races.push(race);
+        Race {
+            engine: self.engine,
+            kind,
+            level,
+            first,
+            second,
+            locks_first: Vec::new(),
+            locks_second: Vec::new(),
+            witness,
+            spurious: Vec::new(),
+            diverging: Vec::new(),
+            reads: Vec::new(),
+            count,
+        }
     }
 
     /// Files a pair that was not proved, if anyone wants to see it.
@@ -227,7 +246,7 @@ impl Host for Filing<'_, '_> {
 
     fn race(&self, claim: RaceClaim) -> Result<(), String> {
         let RaceClaim { first, second, schedule, level, diverging } = claim;
-        let checker = self.checkers.of_all();
+        let (checker, spurious) = self.judge(&schedule);
         let reads = match level {
             Level::Symbolic => {
                 let reads = checker.reads_of(schedule.iter(self.trace), &diverging).map_err(refused)?;
@@ -236,12 +255,14 @@ impl Host for Filing<'_, '_> {
                 reads
             }
             level => {
-                checker.check_race(schedule.iter(self.trace), first, second, level).map_err(refused)?;
+                let events = schedule.iter(self.trace);
+                checker.check_race_with_spurious(events, first, second, level, &spurious).map_err(refused)?;
                 Vec::new()
             }
         };
         let pair = LocationPair { first, second, count: 1 };
-        self.file_race(&pair, RaceKind::Predictable, level, schedule, diverging, reads);
+        let race = self.race_of(&pair, RaceKind::Predictable, level, schedule);
+        self.lock().analysis.races.push(Race { spurious, diverging, reads, ..race });
         Ok(())
     }
 
@@ -251,14 +272,16 @@ impl Host for Filing<'_, '_> {
 
     fn deadlock(&self, claim: DeadlockClaim) -> Result<(), String> {
         let DeadlockClaim { pending, schedule, level } = claim;
-        let checker = self.checkers.of_all();
-        checker.check_deadlock(schedule.iter(self.trace), &pending, level).map_err(refused)?;
+        let (checker, spurious) = self.judge(&schedule);
+        let events = schedule.iter(self.trace);
+        checker.check_deadlock_with_spurious(events, &pending, level, &spurious).map_err(refused)?;
         let (locks, locations) = self.keys(&pending);
         let mut filed = self.lock();
         // Another worker may have been quicker.
         let new = filed.locks.insert(locks) & locations.is_none_or(|key| filed.locations.insert(key));
         if new || self.options.settings.all_pairs {
-            filed.analysis.deadlocks.push(Deadlock { engine: self.engine, level, pending, witness: schedule });
+            let engine = self.engine;
+            filed.analysis.deadlocks.push(Deadlock { engine, level, pending, witness: schedule, spurious });
         }
         Ok(())
     }

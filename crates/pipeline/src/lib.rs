@@ -17,6 +17,7 @@ mod progress;
 mod prove;
 mod run;
 mod so_far;
+mod spurious;
 mod time;
 
 pub use analysis::{Analysis, Candidate, Deadlock, EngineReport, Left, Race};

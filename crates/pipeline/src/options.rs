@@ -82,6 +82,8 @@ pub struct Options {
     /// Engines that are not about missing methods take the trace as if none were missing: what they then report, and
     /// what the checker then accepts, may be impossible.
     pub ignore_missing: bool,
+    /// Waits on condition variables may end for no reason: `mc`, `rdit` and `sb` predict with that.
+    pub spurious: bool,
     /// A trace of at least so many events is looked at without accesses to private memory, if these are most of it.
     pub condense_from: usize,
 }
@@ -94,6 +96,7 @@ impl Default for Options {
             candidates: false,
             memory: None,
             ignore_missing: false,
+            spurious: false,
             condense_from: CONDENSE_FROM,
         }
     }

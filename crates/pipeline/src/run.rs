@@ -9,8 +9,11 @@ use crate::plan::{Step, steps};
 use crate::progress::Progress;
 use crate::prove::{in_other_schedules, prove, standoffs};
 use crate::so_far::{Ignoring, Publish, SoFar};
+use crate::spurious::without_spurious;
 use crate::time::Time;
-use snag_engines::{Context, EngineRef, Found, Host, LocationPair, NOT_LOOKED_AT, Settings, Subject, key};
+use snag_engines::{
+    Context, EngineRef, Found, Host, LocationPair, MC, NOT_LOOKED_AT, RDIT, SB, Settings, Subject, key,
+};
 use snag_model::{Cells, EventId, Op, Trace};
 use std::collections::HashSet;
 use std::time::Instant;
@@ -94,10 +97,21 @@ pub(crate) fn run_steps(
     steps: &[Step],
     mut done: Done,
 ) -> Done {
-    let checkers = Checkers::new(trace, cells);
+    let recorded = Checkers::new(trace, cells);
+    let unnamed =
+        steps.iter().any(|step| predicts_spurious(step, options)).then(|| trace.with_unnamed_wakes()).flatten();
+    let unnamed = unnamed.as_ref().map(|unnamed| Checkers::new(unnamed, cells));
     for step in steps {
         let known = done.known(step.beyond, trace, options.settings.all_pairs);
-        let mut part = within_memory(&checkers, options, time, publish, step, &known);
+        let filing = |checkers| Filing::new(checkers, options, time, publish, step.engine, step.beyond.last().copied());
+        let mut part = match unnamed.as_ref().filter(|_| predicts_spurious(step, options)) {
+            Some(unnamed) => {
+                let mut part = within_memory(filing(unnamed).with_recorded(Some(&recorded)), step, &known);
+                without_spurious(&recorded, options, time, &mut part);
+                part
+            }
+            None => within_memory(filing(&recorded), step, &known),
+        };
         // Says of what is left open whether memory ran out.
         if time.memory.is_some_and(Minded::was_short) {
             part.left.iter_mut().for_each(|left| left.reason = for_want_of_memory(&left.reason));
@@ -109,19 +123,16 @@ pub(crate) fn run_steps(
     done
 }
 
+/// Whether an engine predicts with waits that end for no reason.
+fn predicts_spurious(step: &Step, options: &Options) -> bool {
+    options.spurious && [MC, RDIT, SB].contains(&step.engine)
+}
+
 /// Runs an engine if there is the memory that it needs at the least.
-fn within_memory(
-    checkers: &Checkers,
-    options: &Options,
-    time: &Time,
-    publish: &dyn Publish,
-    step: &Step,
-    known: &HashSet<(u64, u64)>,
-) -> Analysis {
-    let beyond = step.beyond.last().copied();
-    let filing = Filing::new(checkers, options, time, publish, step.engine, beyond);
+fn within_memory(filing: Filing, step: &Step, known: &HashSet<(u64, u64)>) -> Analysis {
+    let beyond = filing.beyond;
     let needed = step.engine.least_memory(filing.trace, filing.cells);
-    if time.memory.is_some_and(|memory| !memory.has_room_for(needed)) {
+    if filing.time.memory.is_some_and(|memory| !memory.has_room_for(needed)) {
         let mut part = Analysis::default();
         part.did_not_run(step.engine, beyond, filing.trace.len(), OUT_OF_MEMORY);
         return part;

@@ -232,10 +232,10 @@ mod tests {
             Recorded { stretches: vec![stretch], ..Recorded::default() }
         };
         let witness = || [EventId::new(0)].into_iter();
-        assert!(along_witness(&trace, &recorded(0), witness(), &pair).is_ok());
+        assert!(along_witness(&trace, &recorded(0), witness(), &[], &pair).is_ok());
         let refused = [
-            along_witness(&trace, &recorded(1), witness(), &pair).unwrap_err(),
-            through_race(&trace, &recorded(1), witness(), pair).unwrap_err(),
+            along_witness(&trace, &recorded(1), witness(), &[], &pair).unwrap_err(),
+            through_race(&trace, &recorded(1), witness(), &[], pair).unwrap_err(),
         ];
         assert!(refused.iter().all(|why| why.contains("event 2 is in step 0 of its thread")), "{refused:?}");
     }

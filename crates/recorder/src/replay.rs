@@ -24,11 +24,12 @@ use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
 /// A schedule that makes the program do the events of a witness, in its order, and then brings the threads of a race or
-/// deadlock in front of the events that come then.
+/// deadlock in front of the events that come then. `spurious` are the wake-ups of the witness that come for no reason.
 pub fn along_witness(
     trace: &Trace,
     recorded: &Recorded,
     witness: impl Iterator<Item = EventId>,
+    spurious: &[EventId],
     then: &[EventId],
 ) -> Result<Vec<Segment>, String> {
     let numbers = thread_numbers(trace);
@@ -38,9 +39,9 @@ pub fn along_witness(
     let last = then.iter().map(|&event| Ok((number(event), before(&steps, event)?)));
     let last = last.collect::<Result<HashMap<u32, u64>, String>>()?;
     let mut segments: Vec<Segment> = Vec::new();
-    let mut add = |thread: u32, until: u64, timeout: bool| match segments.last_mut() {
-        Some(segment) if segment.thread == thread && !timeout => segment.until = segment.until.max(until),
-        _ => segments.push(Segment { thread, timeout: timeout as u32, until }),
+    let mut add = |thread: u32, until: u64, timeout: u32| match segments.last_mut() {
+        Some(segment) if segment.thread == thread && timeout == 0 => segment.until = segment.until.max(until),
+        _ => segments.push(Segment { thread, timeout, until }),
     };
     for event in witness {
         let index = event.index();
@@ -48,13 +49,17 @@ pub fn along_witness(
         let until = steps[index].min(last.get(&number(event)).copied().unwrap_or(u64::MAX));
         if let Action::Probe(_) = action {
             // If it gave up after some time, it waits first; if not, it is done when its next turn comes.
-            add(number(event), until, false);
+            add(number(event), until, 0);
         }
-        let gives_up = matches!(action, Action::Wake { by: None, .. } | Action::Probe(_));
-        add(number(event), until, gives_up);
+        let ends_by_itself = match action {
+            Action::Wake { .. } if spurious.contains(&event) => wire::WAKES,
+            Action::Wake { by: None, .. } | Action::Probe(_) => wire::TIMES_OUT,
+            _ => 0,
+        };
+        add(number(event), until, ends_by_itself);
     }
     for &event in then {
-        add(number(event), last[&number(event)], false);
+        add(number(event), last[&number(event)], 0);
     }
     // Who was in a call that blocks has a turn to come out of it. Whoever stands there already does nothing in its turn.
     segments.extend(then.iter().map(|&event| Segment {
@@ -77,9 +82,10 @@ pub fn through_race(
     trace: &Trace,
     recorded: &Recorded,
     witness: impl Iterator<Item = EventId>,
+    spurious: &[EventId],
     pair: [EventId; 2],
 ) -> Result<Vec<Segment>, String> {
-    let mut segments = along_witness(trace, recorded, witness, &pair)?;
+    let mut segments = along_witness(trace, recorded, witness, spurious, &pair)?;
     let numbers = thread_numbers(trace);
     let steps = recorded.steps(trace);
     for event in pair {

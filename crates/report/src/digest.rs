@@ -34,11 +34,16 @@ pub struct Goal {
     pub held: Vec<(ThreadId, LockId)>,
     /// What events do on the way there.
     pub values: Values,
+    /// The wake-ups on the way there that come for no reason.
+    pub spurious: Vec<EventId>,
 }
 
 impl Goal {
     /// What an event does on the way there, in words.
     pub fn operation(&self, trace: &Trace, event: EventId) -> String {
+        if self.spurious.contains(&event) {
+            return format!("wake {} for no reason", words::clean(&words::target(trace, event)));
+        }
         words::operation_with(trace, event, self.values.of_event(trace, event))
     }
 }
@@ -351,12 +356,7 @@ mod tests {
     use crate::text::tests::std_trace;
 
     fn shown(trace: &Trace, witness: &Schedule, goal: &[u32]) -> Vec<Row> {
-        let goal = Goal {
-            events: goal.iter().map(|&e| EventId(e)).collect(),
-            before: None,
-            held: Vec::new(),
-            values: Values::default(),
-        };
+        let goal = Goal { events: goal.iter().map(|&e| EventId(e)).collect(), ..Goal::default() };
         digest(trace, witness, &goal)
     }
 
@@ -390,7 +390,7 @@ mod tests {
         assert_eq!(rows[0], Row::Gap(16));
         assert_eq!(rows.len(), 8);
         let witness = Schedule::List((2..23).map(EventId).collect());
-        let of_other = Goal { events: vec![EventId(24)], before: None, held: Vec::new(), values: Values::default() };
+        let of_other = Goal { events: vec![EventId(24)], ..Goal::default() };
         assert_eq!(digest(&trace, &witness, &of_other), [Row::Gap(21)]);
         let witness = Schedule::List((0..20).map(EventId).collect());
         assert_eq!(digest(&trace, &witness, &of_other).len(), 20);

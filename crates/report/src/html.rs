@@ -143,6 +143,9 @@ impl<W: Write> TracePage<'_, W> {
             self.paragraph(&text::waiting(self.trace, event, holders))?;
         }
         self.paragraph(&text::guarantee(self.analysis, deadlock.engine, deadlock.level.word()))?;
+        for line in text::spurious(self.trace, &deadlock.spurious) {
+            self.paragraph(&line)?;
+        }
         self.witness(&deadlock.witness, &text::deadlock_goal(self.trace, deadlock, &holders), "waits")
     }
 

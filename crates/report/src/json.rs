@@ -132,6 +132,7 @@ fn race<W: Write>(json: &mut Emitter<W>, shown: Shown, number: u64, race: &Race,
     access(json, "second", shown, race.second)?;
     locks(json, "locks_first", trace, &race.locks_first)?;
     locks(json, "locks_second", trace, &race.locks_second)?;
+    spurious(json, &race.spurious)?;
     if !race.diverging.is_empty() {
         json.array_at("diverging")?;
         race.diverging.iter().try_for_each(|branch| json.integer(branch.0.into()))?;
@@ -194,8 +195,19 @@ fn deadlock<W: Write>(
         json.end()?;
     }
     json.end()?;
+    spurious(json, &deadlock.spurious)?;
     proof(json, trace, &deadlock.witness, &[])?;
     missing_ignored(json, ignoring)?;
+    json.end()
+}
+
+/// The wake-ups that come for no reason, where there are any.
+fn spurious<W: Write>(json: &mut Emitter<W>, wakes: &[EventId]) -> io::Result<()> {
+    if wakes.is_empty() {
+        return Ok(());
+    }
+    json.array_at("spurious")?;
+    wakes.iter().try_for_each(|wake| json.integer(wake.0.into()))?;
     json.end()
 }
 

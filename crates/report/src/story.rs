@@ -117,6 +117,13 @@ fn kept_back(trace: &Trace, link: Link) -> String {
             let target = words::clean(&target);
             format!("{target} kept them apart: {giver} posted it at {given} before {taker} passed it at {taken}.")
         }
+        Op::Wake => {
+            let condition = words::target(trace, takes);
+            let condition = words::clean(&condition);
+            format!(
+                "{condition} kept them apart: {giver} notified it at {given}, which ended the wait of {taker} at {taken}."
+            )
+        }
         op => {
             let gave = trace.events.ops()[gives.index()].word();
             format!("This kept them apart: {gave} in {giver} at {given} before {} in {taker} at {taken}.", op.word())
@@ -143,6 +150,7 @@ fn not_kept_back(trace: &Trace, link: Link) -> String {
             let target = words::target(trace, link.takes);
             format!("{} lets it pass without that post of {giver}.", words::clean(&target))
         }
+        Op::Wake => "its wait ends for no reason, as waits on condition variables may.".to_owned(),
         _ => format!("it does not depend on {giver}."),
     }
 }

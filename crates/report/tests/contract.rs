@@ -63,6 +63,7 @@ fn analysis() -> Analysis {
             locks_second: locks_second.clone(),
             // Of main two events, of a none, of b all before its write.
             witness: Schedule::Prefixes(events(&[2, 2, 9])),
+            spurious: events(&[2]),
             diverging: events(&[1]),
             reads: vec![(EventId(1), -7), (EventId(5), i64::MAX)],
             count: 3,
@@ -74,6 +75,7 @@ fn analysis() -> Analysis {
             level: Level::Control,
             pending: events(&[4, 8]),
             witness: Schedule::List(events(&[0, 1, 2, 7, 3])),
+            spurious: events(&[7]),
         }],
         candidates: vec![Candidate {
             engine: LOCKSET,

@@ -73,6 +73,9 @@ pub struct RaceClaim {
     pub as_observed: u32,
     /// The events before the pair.
     pub witness: Vec<u32>,
+    /// The wake-ups among them that come for no reason.
+    #[serde(default)]
+    pub spurious: Vec<u32>,
     /// The branches among them that go the other way.
     #[serde(default)]
     pub diverging: Vec<u32>,
@@ -124,6 +127,9 @@ pub struct DeadlockClaim {
     pub pending: Vec<PendingClaim>,
     /// The events before.
     pub witness: Vec<u32>,
+    /// The wake-ups among them that come for no reason.
+    #[serde(default)]
+    pub spurious: Vec<u32>,
     reads: Vec<IgnoredAny>,
     verified: bool,
     /// Whether missing methods were ignored.

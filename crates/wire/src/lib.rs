@@ -108,13 +108,18 @@ pub const DIVERGED: u32 = 2;
 /// [`Header::outcome`]: the tool may look; see [`Header::look_before`].
 pub const STANDING: u32 = 3;
 
+/// [`Segment::timeout`]: the thread is in a timed wait that times out.
+pub const TIMES_OUT: u32 = 1;
+/// [`Segment::timeout`]: its wait on a condition variable ends for no reason.
+pub const WAKES: u32 = 2;
+
 /// A stretch of the schedule: a thread runs until it has done so many steps.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Which thread.
     pub thread: u32,
-    /// 1 if the thread is in a timed wait that times out here.
+    /// [`TIMES_OUT`] or [`WAKES`] if the thread waits and its wait ends here by itself; else 0.
     pub timeout: u32,
     /// Steps the thread has done, since it began, at the end of the segment.
     pub until: u64,

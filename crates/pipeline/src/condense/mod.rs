@@ -177,11 +177,12 @@ impl<'t> Whole<'t> {
         for Candidate { first, second, .. } in &mut analysis.candidates {
             (*first, *second) = (original(*first), original(*second));
         }
-        for Race { first, second, .. } in &mut analysis.races {
+        for Race { first, second, spurious, .. } in &mut analysis.races {
             (*first, *second) = (original(*first), original(*second));
+            spurious.iter_mut().for_each(|wake| *wake = original(*wake));
         }
-        for Deadlock { pending, .. } in &mut analysis.deadlocks {
-            pending.iter_mut().for_each(|event| *event = original(*event));
+        for Deadlock { pending, spurious, .. } in &mut analysis.deadlocks {
+            pending.iter_mut().chain(spurious).for_each(|event| *event = original(*event));
         }
         let count = analysis.races.len() + analysis.deadlocks.len();
         if count == 0 && refused.is_empty() {
@@ -226,8 +227,15 @@ impl<'t> Whole<'t> {
                     break;
                 }
                 let race = &analysis.races[at];
-                verdicts[at] =
-                    series.check(race.kind, &race.witness, race.first, race.second).map_err(|_| NOT_ACCEPTED);
+                let Race { first, second, witness, spurious, .. } = race;
+                let verdict = match spurious.is_empty() {
+                    true => series.check(race.kind, witness, *first, *second),
+                    false => {
+                        let events = witness.iter(whole);
+                        checker.check_race_with_spurious(events, *first, *second, level, spurious)
+                    }
+                };
+                verdicts[at] = verdict.map_err(|_| NOT_ACCEPTED);
                 done += 1;
                 progress.advance(done);
             }
@@ -247,7 +255,9 @@ impl<'t> Whole<'t> {
             let verdict = match &checker {
                 Some(checker) if expanded(&mut deadlock.witness, &deadlock.pending) => {
                     let events = deadlock.witness.iter(whole);
-                    checker.check_deadlock(events, &deadlock.pending, deadlock.level).map_err(|_| NOT_ACCEPTED)
+                    let Deadlock { pending, level, spurious, .. } = &*deadlock;
+                    let verdict = checker.check_deadlock_with_spurious(events, pending, *level, spurious);
+                    verdict.map_err(|_| NOT_ACCEPTED)
                 }
                 _ => Err(NOT_CHECKED),
             };

@@ -118,6 +118,9 @@ impl<W: Write> TraceText<'_, W> {
             self.line(&waiting(trace, event, holders))?;
         }
         self.line(&guarantee(self.analysis, deadlock.engine, deadlock.level.word()))?;
+        for line in spurious(trace, &deadlock.spurious) {
+            self.line(&line)?;
+        }
         let goal = deadlock_goal(trace, deadlock, &holders);
         self.witness(&deadlock.witness, &goal, |_| "waits".to_owned())
     }
@@ -286,6 +289,7 @@ pub(crate) fn guarantee(analysis: &Analysis, engine: EngineRef, level: &str) -> 
 /// What is otherwise in the schedule than it was in the trace: branches that go the other way, and reads with other values.
 pub(crate) fn changes(trace: &Trace, race: &Race) -> Vec<String> {
     let at = |event: EventId| format!("in {} at {}", words::thread(trace, event), words::place(trace, event));
+    let waits = spurious(trace, &race.spurious);
     let branches = race.diverging.iter().map(|&event| {
         format!("in it, the branch {} (event {}) goes the other way", at(event), grouped(event.0 as u64))
     });
@@ -303,7 +307,20 @@ pub(crate) fn changes(trace: &Trace, race: &Race) -> Vec<String> {
             at(event)
         ))
     });
-    branches.chain(reads).collect()
+    waits.chain(branches).chain(reads).collect()
+}
+
+/// The waits of a schedule that end for no reason.
+pub(crate) fn spurious<'a>(trace: &'a Trace, wakes: &'a [EventId]) -> impl Iterator<Item = String> + 'a {
+    wakes.iter().map(|&event| {
+        let (thread, place) = (words::thread(trace, event), words::place(trace, event));
+        let condition = words::target(trace, event);
+        format!(
+            "in it, the wait of {thread} on {} at {place} (event {}) ends for no reason, as waits on condition variables may",
+            words::clean(&condition),
+            grouped(event.0 as u64)
+        )
+    })
 }
 
 /// Why a candidate is no more than that.
@@ -351,14 +368,16 @@ pub(crate) fn race_goal(trace: &Trace, race: &Race) -> Goal {
     all.extend(held(race.second, &race.locks_second));
     if race.kind == RaceKind::Order {
         let held = held(race.second, &race.locks_second);
-        return Goal { events: vec![race.second], before: Some(race.first), held, values: Values::default() };
+        return Goal { events: vec![race.second], before: Some(race.first), held, ..Goal::default() };
     }
-    Goal { events: vec![race.first, race.second], before: None, held: all, values: Values::of(trace, race) }
+    let (events, spurious) = (vec![race.first, race.second], race.spurious.clone());
+    Goal { events, before: None, held: all, values: Values::of(trace, race), spurious }
 }
 
 /// What a deadlock's witness leads to.
 pub(crate) fn deadlock_goal(trace: &Trace, deadlock: &Deadlock, holders: &[Vec<ThreadId>]) -> Goal {
-    let mut goal = Goal { events: deadlock.pending.clone(), ..Goal::default() };
+    let (events, spurious) = (deadlock.pending.clone(), deadlock.spurious.clone());
+    let mut goal = Goal { events, spurious, ..Goal::default() };
     for (&event, threads) in deadlock.pending.iter().zip(holders) {
         if let Some(lock) = digest::takes(trace, event) {
             goal.held.extend(threads.iter().map(|&thread| (thread, lock)));

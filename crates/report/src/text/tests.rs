@@ -23,6 +23,7 @@ pub fn race(first: u32, second: u32, witness: &[u32]) -> Race {
         locks_first: Vec::new(),
         locks_second: Vec::new(),
         witness: Schedule::List(witness.iter().map(|&e| EventId(e)).collect()),
+        spurious: Vec::new(),
         diverging: Vec::new(),
         reads: Vec::new(),
         count: 1,
@@ -148,6 +149,7 @@ fn a_deadlock_says_who_waits_for_whom() {
         level: Level::Writer,
         pending: vec![EventId(1), EventId(5)],
         witness: Schedule::List(vec![EventId(0), EventId(4)]),
+        spurious: Vec::new(),
     };
     let analysis = Analysis { engines: vec![report()], deadlocks: vec![deadlock], ..Analysis::default() };
     let text = print(&trace, &analysis, Style::default());

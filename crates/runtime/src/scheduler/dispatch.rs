@@ -93,6 +93,15 @@ fn let_the_tool_look() {
     header.outcome.store(0, Release);
 }
 
+/// Whether the schedule has the wait of a blocked thread end without anybody who ends it.
+fn ends_by_itself(thread: &Thread, segment: Segment) -> bool {
+    match segment.timeout {
+        wire::TIMES_OUT => thread.timed.get(),
+        wire::WAKES => thread.cancellable.get(),
+        _ => false,
+    }
+}
+
 impl Scheduler {
     /// Before the first turn.
     pub fn prepare(&mut self, seed: u64, follows: bool) {
@@ -126,8 +135,8 @@ impl Scheduler {
                     self.remove_runnable(thread);
                     return self.give(thread);
                 }
-                Some(thread) if thread.is(State::Blocked) && thread.timed.get() && segment.timeout != 0 => {
-                    thread.timed_out.set(true);
+                Some(thread) if thread.is(State::Blocked) && ends_by_itself(thread, segment) => {
+                    thread.timed_out.set(segment.timeout == wire::TIMES_OUT);
                     self.unblock(thread);
                     return self.give(thread);
                 }
@@ -319,11 +328,10 @@ impl Scheduler {
     /// Whether the schedule has a waiting thread time out next: then it is not the one that was woken.
     fn will_time_out(&self, thread: &Thread) -> bool {
         following()
-            && thread.timed.get()
             && segments()[self.segment..]
                 .iter()
                 .find(|segment| segment.thread == thread.number.get())
-                .is_some_and(|segment| segment.timeout != 0)
+                .is_some_and(|&segment| ends_by_itself(thread, segment))
     }
 
     /// Resumes up to `most` threads that wait for the key. Returns how many there were, and whether one of them

@@ -93,6 +93,9 @@ pub struct Analysis {
     /// then report may be impossible, and is labelled so
     #[arg(long)]
     ignore_missing: bool,
+    /// Do not predict with waits on condition variables that end for no reason
+    #[arg(long)]
+    no_spurious: bool,
     /// A missing method that could also reach this (a variable, lock:NAME, thread:NAME, ...) whatever its arguments; may
     /// be given several times
     #[arg(long, value_name = "METHOD=OBJECT")]
@@ -321,6 +324,7 @@ fn options(context: &Context, args: &Analysis) -> Options {
         candidates: args.candidates || args.all,
         memory: context.most_memory,
         ignore_missing: args.ignore_missing,
+        spurious: !args.no_spurious,
         settings: Settings {
             level: args.level,
             window: args.window.map(|events| usize::try_from(events).unwrap_or(usize::MAX)),

@@ -54,7 +54,7 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     // Every engine by its own relation, as in the tables of the papers.
     let settings = Settings { jobs: context.jobs, all: true, anew: true, ..Settings::default() };
     let engines = ENGINES.iter().copied().map(Choice::Engine).collect();
-    let options = Options { engines, settings, ..Options::default() };
+    let options = Options { engines, settings, spurious: true, ..Options::default() };
     let job = Job {
         traces: &args.traces,
         options,

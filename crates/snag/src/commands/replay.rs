@@ -195,6 +195,7 @@ fn race(
 ) -> Result<Status, Failure> {
     let options = snag_pipeline::Options {
         settings: snag_pipeline::Settings { jobs: context.jobs, ..Default::default() },
+        spurious: true,
         ..Default::default()
     };
     let bars = context.bars();
@@ -212,9 +213,10 @@ fn race(
             "in a race by memory order one access comes first in every run; what is wrong is that nothing orders them";
         return Err(format!("{id} cannot be replayed: {why}").into());
     }
-    let (witness, then) = match goal {
-        Goal::Race(race) => (&race.witness, goal.then()),
-        Goal::Deadlock(deadlock) => (&deadlock.witness, goal.then()),
+    let then = goal.then();
+    let (witness, spurious) = match goal {
+        Goal::Race(race) => (&race.witness, &race.spurious),
+        Goal::Deadlock(deadlock) => (&deadlock.witness, &deadlock.spurious),
     };
     if let Some(runs) = args.many {
         let Goal::Race(race) = goal else {
@@ -222,7 +224,7 @@ fn race(
         };
         return many::run(context, trace, recorded, &command, id, race, runs);
     }
-    let schedule = replay::along_witness(trace, recorded, witness.iter(trace), &then)?;
+    let schedule = replay::along_witness(trace, recorded, witness.iter(trace), spurious, &then)?;
     context.detail(&format!("driving the program through {} turns", schedule.len()));
     begin()?;
     let driven = replay::drive(trace, recorded, command, schedule, &then)?;

@@ -214,10 +214,13 @@ fn makes_sense(claim: &Claim, events: usize) -> Result<(), String> {
             let (level, kind) = (level(&race.level)?, kind(race)?);
             let reads = race.reads.iter().map(|read| read.event);
             let others = race.diverging.iter().copied().chain(reads).chain([race.first.event, race.second.event]);
-            let others = others.chain(race.as_observed.checked_sub(1));
+            let others = others.chain(race.as_observed.checked_sub(1)).chain(race.spurious.iter().copied());
             in_range(Box::new(race.witness.iter().copied().chain(others)))?;
             if kind == RaceKind::Order && (level == Level::Symbolic || !race.diverging.is_empty()) {
                 return Err("a race by memory order is no matter of level 'symbolic'".to_owned());
+            }
+            if !race.spurious.is_empty() && (kind == RaceKind::Order || level == Level::Symbolic) {
+                return Err("waits end for no reason only in races that come next, below level 'symbolic'".to_owned());
             }
             if level != Level::Symbolic && !race.diverging.is_empty() {
                 return Err(format!("branches go the other way at level '{level}', which only 'symbolic' allows"));
@@ -226,10 +229,15 @@ fn makes_sense(claim: &Claim, events: usize) -> Result<(), String> {
         Claim::Deadlock(deadlock) => {
             level(&deadlock.level)?;
             let pending = deadlock.pending.iter().map(|claim| claim.event);
-            in_range(Box::new(deadlock.witness.iter().copied().chain(pending)))?;
+            let others = pending.chain(deadlock.spurious.iter().copied());
+            in_range(Box::new(deadlock.witness.iter().copied().chain(others)))?;
         }
     }
     Ok(())
+}
+
+fn events(numbers: &[u32]) -> Vec<EventId> {
+    numbers.iter().map(|&number| EventId(number)).collect()
 }
 
 /// The names of the locks that the thread of each wanted event holds there, sorted.
@@ -313,11 +321,14 @@ impl Judge<'_> {
         let verdict = match level {
             _ if kind(race)? == RaceKind::Order => self.checker(ignoring).check_order(schedule, first, second, level),
             Level::Symbolic => {
-                let diverging: Vec<EventId> = race.diverging.iter().map(|&event| EventId(event)).collect();
+                let diverging = events(&race.diverging);
                 let reads: Vec<_> = race.reads.iter().map(|read| (EventId(read.event), read.value)).collect();
                 self.checker(ignoring).check_race_with_values(schedule, &diverging, &reads, first, second)
             }
-            _ => self.checker(ignoring).check_race(schedule, first, second, level),
+            _ => {
+                let spurious = events(&race.spurious);
+                self.checker(ignoring).check_race_with_spurious(schedule, first, second, level, &spurious)
+            }
         };
         Ok(verdict.map_err(|violation| violation.to_string()))
     }
@@ -332,7 +343,9 @@ impl Judge<'_> {
             }
         }
         let schedule = deadlock.witness.iter().map(|&event| EventId(event));
-        Ok(self.checker(ignoring).check_deadlock(schedule, &pending, level).map_err(|violation| violation.to_string()))
+        let spurious = events(&deadlock.spurious);
+        let verdict = self.checker(ignoring).check_deadlock_with_spurious(schedule, &pending, level, &spurious);
+        Ok(verdict.map_err(|violation| violation.to_string()))
     }
 
     /// Who judges a claim.

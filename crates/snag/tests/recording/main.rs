@@ -12,6 +12,7 @@ mod hostile;
 mod interrupts;
 mod library;
 mod litmus;
+mod no_reason;
 mod replaying;
 mod reports;
 mod rust;

@@ -27,7 +27,7 @@ pub fn run(
     writeln!(out, "{id}: {}", describe::race(trace, race.first, race.second))?;
     let mut seen: Vec<Counted> = Vec::new();
     for pair in [[race.first, race.second], [race.second, race.first]] {
-        let schedule = replay::through_race(trace, recorded, race.witness.iter(trace), pair)?;
+        let schedule = replay::through_race(trace, recorded, race.witness.iter(trace), &race.spurious, pair)?;
         let mut counted: Counted = Vec::new();
         for seed in 1..=runs {
             context.detail(&format!("run {seed} of {runs}"));
