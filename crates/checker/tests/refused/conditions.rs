@@ -57,3 +57,25 @@ fn wake_up_that_names_no_notify_comes_any_time() {
     accepted(feasible(trace, &[0, 1, 3, 4], Writer));
     accepted(feasible(trace, &[2, 0, 1, 3], Writer));
 }
+
+const SPURIOUS: &str = "
+    0 A acquire l
+    1 A wait-begin c l
+    2 B write x
+    3 B notify c
+    4 A wake c 3
+    5 A wait-end c l
+    6 A write x";
+
+#[test]
+fn wake_up_for_no_reason_if_the_witness_says_so() {
+    accepted(race_with_spurious(SPURIOUS, &[0, 1, 4, 5], [2, 6], &[4]));
+    refused(race_with_spurious(SPURIOUS, &[0, 1, 4, 5], [2, 6], &[]), Rule::WakeBeforeNotify, 4);
+    // It may wake for no reason and is notified as well.
+    refused(race_with_spurious(SPURIOUS, &[0, 1, 2, 3, 4, 5], [2, 6], &[4]), Rule::AlreadyHappened, 2);
+    // The lock is still needed, and the wait must have begun.
+    refused(race_with_spurious(SPURIOUS, &[0, 4], [2, 6], &[4]), Rule::ThreadOrder, 4);
+    refused(race_with_spurious(SPURIOUS, &[0, 1, 4, 5], [2, 6], &[4, 5]), Rule::NoWakeUp, 5);
+    refused(race_with_spurious(SPURIOUS, &[0, 1, 4, 5], [2, 6], &[3]), Rule::NoWakeUp, 3);
+    refused(race_with_spurious(SPURIOUS, &[0, 1, 4, 5], [2, 6], &[99]), Rule::UnknownEvent, 99);
+}

@@ -166,6 +166,14 @@ pub fn race(text: &str, schedule: &[u32], pair: [u32; 2], level: Level) -> Resul
     answer
 }
 
+/// What the checker says about a race in whose schedule some wake-ups come for no reason.
+pub fn race_with_spurious(text: &str, schedule: &[u32], pair: [u32; 2], spurious: &[u32]) -> Result<(), Violation> {
+    let trace = trace(text);
+    let cells = Cells::of(&trace);
+    let ([first, second], spurious) = (pair.map(EventId), ids(spurious));
+    Checker::new(&trace, &cells).check_race_with_spurious(ids(schedule), first, second, Level::Writer, &spurious)
+}
+
 /// What the checker says about a race by memory order.
 pub fn order_race(text: &str, schedule: &[u32], [first, second]: [u32; 2], level: Level) -> Result<(), Violation> {
     let trace = trace(text);
