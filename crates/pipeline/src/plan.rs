@@ -33,6 +33,13 @@ const AUTO: [(EngineRef, &[EngineRef]); 4] = [(SHB, &[]), (MC, &[SHB]), (RECIPE,
 /// The steps for a trace, quick ones first: what they find is safe before anything dear is prepared.
 pub(crate) fn steps(options: &Options, trace: &Trace) -> Vec<Step> {
     let mut steps = in_order(options, trace);
+    let has_weak_atomics = has_weak_atomics(trace);
+    for step in &mut steps {
+        // It has nothing to do, so it need not wait for anybody.
+        if step.engine == ORDER && !has_weak_atomics {
+            step.beyond = &[];
+        }
+    }
     steps.sort_by_key(|step| !step.is_first());
     steps
 }
@@ -91,10 +98,24 @@ pub(crate) fn place_in_report(asked: &[Choice]) -> impl Fn(EngineRef) -> usize {
 mod tests {
     use super::*;
     use snag_engines::LOCKSET;
+    use snag_model::Op;
+    use snag_model::events::Event;
 
     fn names(engines: &[Choice]) -> Vec<(&'static str, usize)> {
+        names_for(engines, &Trace::default())
+    }
+
+    fn names_for(engines: &[Choice], trace: &Trace) -> Vec<(&'static str, usize)> {
         let options = Options { engines: engines.to_vec(), ..Options::default() };
-        steps(&options, &Trace::default()).iter().map(|step| (step.engine.name(), step.beyond.len())).collect()
+        steps(&options, trace).iter().map(|step| (step.engine.name(), step.beyond.len())).collect()
+    }
+
+    /// A trace with a relaxed access.
+    fn weak() -> Trace {
+        let mut trace = Trace::default();
+        let (thread, variable) = (trace.tables.thread("T"), trace.tables.variable_named("x"));
+        trace.events.push(Event::new(thread, Op::AtomicRead, variable.0));
+        trace
     }
 
     #[test]
@@ -110,10 +131,13 @@ mod tests {
 
     #[test]
     fn races_by_memory_order_are_looked_for_when_all_else_is_done() {
-        let others = PREDICTING.len();
-        assert_eq!(names(&[ORDER.into()]), [("order", 0)]);
-        assert_eq!(names(&[ORDER.into(), MC.into()]), [("mc", 0), ("order", others)]);
-        assert_eq!(names(&[ORDER.into(), Choice::Auto]), [("shb", 0), ("mc", 1), ("order", others)]);
+        let (others, weak) = (PREDICTING.len(), weak());
+        assert_eq!(names_for(&[ORDER.into()], &weak), [("order", 0)]);
+        assert_eq!(names_for(&[ORDER.into(), MC.into()], &weak), [("mc", 0), ("order", others)]);
+        assert_eq!(names_for(&[ORDER.into(), Choice::Auto], &weak), [("shb", 0), ("mc", 1), ("order", others)]);
+        assert_eq!(names_for(&[Choice::Auto], &weak), [("shb", 0), ("mc", 1), ("order", others)]);
+        // Where all atomics are strong there is nothing to wait for.
+        assert_eq!(names(&[MC.into(), ORDER.into()]), [("order", 0), ("mc", 0)]);
     }
 
     #[test]

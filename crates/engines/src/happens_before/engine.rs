@@ -185,6 +185,9 @@ pub fn schedules(context: &Context, pairs: &[LocationPair]) -> Vec<Option<Schedu
     pairs.iter().map(|pair| racing.schedule(trace, pair).map(Schedule::Prefixes)).collect()
 }
 
+/// In longer traces only the recorded run is looked at.
+const MOST_PREDICTED: usize = 1_000_000;
+
 struct ByOrder {
     about: About,
 }
@@ -210,7 +213,9 @@ impl Engine for ByOrder {
         let (found, mut racing) = look(Sections::AsObserved);
         // In other schedules critical sections come the other way round, and do not order what they did here. Alone, this
         // engine looks at the recorded run.
-        let predicts = context.beyond.is_some() && cells.ops().any(&[Op::Acquire, Op::ReadAcquire]);
+        let predicts = context.beyond.is_some()
+            && (trace.len() <= MOST_PREDICTED || context.exhaustive)
+            && cells.ops().any(&[Op::Acquire, Op::ReadAcquire]);
         let mut maybe = if predicts { look(Sections::InAnyOrder).1.pairs } else { Vec::new() };
         // What is a predictable race is reported as that.
         let key = |pair: &LocationPair| context.key(pair.first, pair.second);

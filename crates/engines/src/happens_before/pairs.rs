@@ -372,6 +372,11 @@ fn to_begin(trace: &Trace, cells: &Cells) -> Vec<u32> {
 }
 
 impl<M: Memory> Memory for Logged<'_, M> {
+    /// Where memory orders nothing, what is not logged matters to nobody.
+    fn watches(&self, cell: usize) -> bool {
+        self.strong.is_none() || self.log_of[cell] != 0
+    }
+
     fn races(&self, clocks: &Clocks, slot: Slot, cell: usize, kind: Kind) -> bool {
         self.inner.races(clocks, slot, cell, kind)
     }

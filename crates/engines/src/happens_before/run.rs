@@ -131,6 +131,11 @@ impl<'t> Accesses<'t> {
 
 /// What is remembered of accesses, cell by cell.
 pub(crate) trait Memory {
+    /// Whether accesses to a cell are of any interest.
+    fn watches(&self, _cell: usize) -> bool {
+        true
+    }
+
     /// Whether an access would race with an earlier one. The thread's clock holds
     /// all that happens before the access, but not yet the write that it reads.
     fn races(&self, clocks: &Clocks, slot: Slot, cell: usize, kind: Kind) -> bool;
@@ -529,6 +534,13 @@ impl<'t, M: Memory> Pass<'t, M> {
                     for cell in touched.clone() {
                         self.sync.before_access(&mut self.clocks, slot, &event, cell);
                     }
+                }
+                if !touched.clone().any(|cell| self.memory.watches(cell)) {
+                    if ordered {
+                        touched.for_each(|cell| self.sync.after_access(&mut self.clocks, slot, time, &event, cell));
+                    }
+                    self.sync.leave_event(&mut self.clocks, slot, time);
+                    return false;
                 }
                 self.memory.arrive(&self.clocks, slot, time);
                 // All cells are judged before any is performed: what the event itself reads must not count.
