@@ -25,6 +25,6 @@ pub mod unfollowed;
 mod unrecorded;
 
 pub use recorded::{Frame, Recorded};
-pub use recorder::{Ended, Options, Prints, Recorder, Summary, Unrecorded};
+pub use recorder::{Ended, Options, Prints, Recorder, Summary, Unrecorded, Wishes};
 pub use snag_wire as wire;
 pub use sources::Sources;

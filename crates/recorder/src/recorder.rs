@@ -92,12 +92,23 @@ pub struct Summary {
     pub bytes: u64,
     /// What the user should know.
     pub oddities: Oddities,
+    /// What the program itself says about its reports.
+    pub wishes: Wishes,
     /// Why the trace could not be written to its end, if so.
     pub unwritten: Option<String>,
     /// Processor time of the program, with all that it started and waited for.
     pub program_time: Duration,
     /// Processor time of recording it in this process.
     pub recorder_time: Duration,
+}
+
+/// What a program says about its reports, in functions that ThreadSanitizer calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wishes {
+    /// What `__tsan_default_options` returns.
+    pub options: String,
+    /// What `__tsan_default_suppressions` returns.
+    pub suppressions: String,
 }
 
 /// A program that is being recorded.
@@ -302,6 +313,7 @@ impl Recorder {
             events,
             bytes,
             oddities: self.translator.oddities,
+            wishes: self.translator.wishes,
             unwritten,
             program_time: program_time.saturating_sub(self.before[1]),
             recorder_time: recorder_time.saturating_sub(self.before[0]),

@@ -22,6 +22,7 @@ mod synchronisation;
 
 use crate::code::NewCode;
 use crate::hash::BuildWordHasher;
+use crate::recorder::Wishes;
 use crate::standing::Stopped;
 use crate::symbols::{Resolved, Symbols};
 use crate::wire::{self, op};
@@ -112,6 +113,8 @@ pub struct Translator {
     new_sites: Vec<(LocId, Vec<Resolved>)>,
     /// Maps that came in pieces.
     maps: Vec<u8>,
+    /// What the program says about its reports.
+    pub wishes: Wishes,
     new_code: NewCode,
     /// What replayed threads were stopped in front of, by thread; none for those that have gone on since.
     pub stopped: HashMap<u32, Stopped>,
@@ -222,6 +225,7 @@ impl Translator {
             new_names: Vec::new(),
             new_sites: Vec::new(),
             maps: Vec::new(),
+            wishes: Wishes::default(),
             new_code: NewCode::default(),
             stopped: HashMap::new(),
             extent: Extent::default(),

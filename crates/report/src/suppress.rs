@@ -68,6 +68,11 @@ impl Suppressions {
         Ok(Suppressions { rules })
     }
 
+    /// Adds others behind these.
+    pub fn add(&mut self, others: Suppressions) {
+        self.rules.extend(others.rules);
+    }
+
     /// Takes what is suppressed out of the findings of one trace. Of several
     /// suppressions that match, the first in the file counts.
     pub fn apply(

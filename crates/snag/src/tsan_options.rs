@@ -26,7 +26,17 @@ impl TsanOptions {
     /// Those of the environment. What has no meaning here is said.
     pub fn of_environment(context: &Context) -> TsanOptions {
         let text = std::env::var_os("TSAN_OPTIONS").unwrap_or_default();
-        let options = TsanOptions::parse(&text.to_string_lossy());
+        TsanOptions::of(context, &text.to_string_lossy())
+    }
+
+    /// The same after those that the recorded program has built in.
+    pub fn after(context: &Context, built_in: &str) -> TsanOptions {
+        let text = std::env::var_os("TSAN_OPTIONS").unwrap_or_default();
+        TsanOptions::of(context, &format!("{built_in} {}", text.to_string_lossy()))
+    }
+
+    fn of(context: &Context, text: &str) -> TsanOptions {
+        let options = TsanOptions::parse(text);
         static SAID: Once = Once::new();
         if !options.ignored.is_empty() {
             SAID.call_once(|| {

@@ -236,6 +236,10 @@ pub const WITHOUT_CONTENTS: u8 = 1;
 pub const BLOB_MAPS: u64 = 1;
 /// [`op::BLOB`]: the name of the current thread.
 pub const BLOB_THREAD_NAME: u64 = 2;
+/// [`op::BLOB`]: what the program's `__tsan_default_options` returns.
+pub const BLOB_OPTIONS: u64 = 3;
+/// [`op::BLOB`]: what the program's `__tsan_default_suppressions` returns.
+pub const BLOB_SUPPRESSIONS: u64 = 4;
 
 // What [`op::SYNC_RELEASE`] and [`op::SYNC_ACQUIRE`] are about where it has no address: up to here descriptors, by number plus one;
 

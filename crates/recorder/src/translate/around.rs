@@ -109,6 +109,9 @@ impl Translator {
                     self.new_names.push((id.0, String::from_utf8_lossy(name).into_owned()));
                 }
             }
+            // Pieces may end inside a letter; what is no text is none of our options.
+            wire::BLOB_OPTIONS => self.wishes.options.push_str(&String::from_utf8_lossy(&bytes)),
+            wire::BLOB_SUPPRESSIONS => self.wishes.suppressions.push_str(&String::from_utf8_lossy(&bytes)),
             _ => {}
         }
     }

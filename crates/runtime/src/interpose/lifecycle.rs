@@ -16,6 +16,7 @@ use crate::scheduler::free_running::{leave, leaving};
 use crate::scheduler::{
     HOLDER, IGNORING, Next, SCHEDULER, block, enter, forget_in_child, is_on, start, wake, watchdog,
 };
+use crate::tsan::hooks;
 use crate::wire::{BLOB_MAPS, VARIABLE, head, op};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering::*};
@@ -105,8 +106,10 @@ pub extern "C" fn __tsan_init() {
     if wanted().watchdog > 0 {
         threads::start_own(watchdog::watch);
     }
+    hooks::tell_wishes();
     first.inside.set(0);
     leave();
+    hooks::on_initialize();
 }
 
 // No other thread may be inside the runtime at the moment of a fork; the lock of the scheduler says so. Handlers of the

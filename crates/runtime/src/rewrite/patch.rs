@@ -323,8 +323,12 @@ pub unsafe fn jump(function: usize, target: usize) {
     kernel::protect_code(page, length, READ_EXECUTE);
 }
 
+/// Whether a function is the runtime's for the program to call, and not the program's for the runtime.
 fn is_interface(name: &[u8]) -> bool {
-    strip(name, b"__tsan_").is_some() || strip(name, b"__sanitizer_").is_some()
+    match strip(name, b"__tsan_") {
+        Some(rest) => strip(rest, b"default_").is_none() && strip(rest, b"on_").is_none(),
+        None => strip(name, b"__sanitizer_").is_some(),
+    }
 }
 
 unsafe extern "C" fn nothing() -> usize {

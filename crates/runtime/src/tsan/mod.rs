@@ -9,4 +9,5 @@ pub mod annotations;
 pub mod atomic;
 pub mod atomic128;
 pub mod fibers;
+pub mod hooks;
 pub mod interface;

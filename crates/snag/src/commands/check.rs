@@ -255,6 +255,11 @@ impl Analysis {
         analysis
     }
 
+    /// The same once the program has said what it has built in: its options apply where nobody else has said anything.
+    pub fn with_built_in(&self, options: &TsanOptions) -> Analysis {
+        Analysis { output: self.output.clone(), ..self.or(options) }
+    }
+
     /// The same for an analysis of a recording.
     pub fn prepare_for_recording(&self) -> Result<Prepared<'_>, Failure> {
         if self.level == Some(Level::Symbolic) {
@@ -286,7 +291,24 @@ impl Analysis {
     }
 }
 
-impl Prepared<'_> {
+impl<'a> Prepared<'a> {
+    /// The same with what a recorded program says about its reports: its options, and suppressions beside the user's.
+    pub fn with_wishes<'b>(self, args: &'b Analysis, suppressions: &str) -> Result<Prepared<'b>, Failure> {
+        let Prepared { args: before, suppressions: known, globals, output } = self;
+        let mut known = match known {
+            None if args.suppressions != before.suppressions => {
+                args.suppressions.as_deref().map(read_suppressions).transpose()?
+            }
+            known => known,
+        };
+        if !suppressions.trim().is_empty() {
+            let built_in = Suppressions::parse(suppressions)
+                .map_err(|(line, message)| format!("__tsan_default_suppressions: line {line}: {message}"))?;
+            known.get_or_insert_default().add(built_in);
+        }
+        Ok(Prepared { args, suppressions: known, globals, output })
+    }
+
     /// Analyses traces and reports.
     pub fn analyse(self, context: &Context, traces: &[PathBuf]) -> Result<Status, Failure> {
         let Prepared { args, suppressions, globals, output } = self;

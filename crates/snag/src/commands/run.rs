@@ -77,14 +77,14 @@ pub fn one(context: &Context, program: &Program, check: &check::Analysis) -> Res
     }
     let mut worth_keeping = false;
     if let Some(keep) = program.keep {
-        let result = record_and_check(context, program, check, &tsan, keep, &mut worth_keeping);
+        let result = record_and_check(context, program, check, keep, &mut worth_keeping);
         if worth_keeping {
             context.insist(&format!("the trace is kept in {}", keep.display()));
         }
         return result;
     }
     let temporary = Temporary::new(&program.command[0])?;
-    let result = record_and_check(context, program, check, &tsan, &temporary.path(), &mut worth_keeping);
+    let result = record_and_check(context, program, check, &temporary.path(), &mut worth_keeping);
     if worth_keeping {
         match temporary.keep("snag-", ".snag") {
             Ok(path) => context.insist(&format!("the trace is kept in {}", path.display())),
@@ -99,7 +99,6 @@ fn record_and_check(
     context: &Context,
     program: &Program,
     check: &check::Analysis,
-    tsan: &TsanOptions,
     path: &Path,
     worth_keeping: &mut bool,
 ) -> Result<Status, Failure> {
@@ -121,9 +120,13 @@ fn record_and_check(
     }
     context.note(&format!("recorded {}", record::size(&summary)));
     interrupt::doing(Doing::Reading);
+    let tsan = &TsanOptions::after(context, &summary.wishes.options);
+    let with_built_in = check.with_built_in(tsan);
     let found = match tsan.silent {
         true => Ok(Status::Clean),
-        false => prepared.analyse(context, &[path.to_owned()]),
+        false => prepared
+            .with_wishes(&with_built_in, &summary.wishes.suppressions)
+            .and_then(|prepared| prepared.analyse(context, &[path.to_owned()])),
     };
     let is_whole = record::is_whole(&summary);
     *worth_keeping = !is_whole || matches!(found, Ok(Status::Error) | Err(Failure::Message(_) | Failure::Reported));

@@ -22,4 +22,5 @@ mod support;
 mod trusting;
 mod turns;
 mod ways_in;
+mod wishes;
 mod zoo;

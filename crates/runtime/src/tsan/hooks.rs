@@ -1,0 +1,50 @@
+//! Functions that a program may define for ThreadSanitizer to call: its options, its suppressions, and a notice that the
+//! runtime is ready. There is no call when something is found: that is long after the run.
+
+use crate::base::c::{self, Pointer};
+use crate::base::program::Address;
+use crate::base::record::put_blob;
+use crate::rewrite::patch;
+use crate::wire::{BLOB_OPTIONS, BLOB_SUPPRESSIONS};
+
+/// A text that is longer than this is none.
+const MOST: usize = 1 << 20;
+
+/// A function of the program. Where ThreadSanitizer's runtime is inside, that may have one of its own, which does nothing.
+fn defined(name: &'static core::ffi::CStr) -> Option<usize> {
+    let inside = patch::program().map_or(0, |program| program.find(name.to_bytes()));
+    if inside != 0 {
+        return Some(inside);
+    }
+    /// The first definition in the order in which the dynamic linker looks.
+    const ANYWHERE: Pointer = core::ptr::null_mut();
+    // SAFETY: the name ends in a zero byte.
+    let found = unsafe { c::dlsym(ANYWHERE, name.as_ptr().cast()) } as usize;
+    (found != 0).then_some(found)
+}
+
+/// Hands the tool what the program says about options and suppressions. Called inside.
+pub fn tell_wishes() {
+    for (name, kind) in [(c"__tsan_default_options", BLOB_OPTIONS), (c"__tsan_default_suppressions", BLOB_SUPPRESSIONS)]
+    {
+        let Some(function) = defined(name) else { continue };
+        // SAFETY: that is its type in ThreadSanitizer's interface.
+        let function = unsafe { core::mem::transmute::<usize, extern "C" fn() -> usize>(function) };
+        let text = function();
+        if text != 0 {
+            let length = Address(text).text_length(MOST);
+            // SAFETY: so many bytes were read there just now; the text lives as long as the program.
+            put_blob(kind, unsafe { core::slice::from_raw_parts(text as *const u8, length) });
+        }
+    }
+}
+
+/// Tells the program that the runtime is ready. Called outside: what it does is recorded.
+pub fn on_initialize() {
+    // Newer versions of ThreadSanitizer have a name for C, all have `__tsan::OnInitialize`.
+    for function in [c"__tsan_on_initialize", c"_ZN6__tsan12OnInitializeEv"].into_iter().filter_map(defined) {
+        // SAFETY: that is its type in ThreadSanitizer's interface.
+        let function = unsafe { core::mem::transmute::<usize, extern "C" fn()>(function) };
+        function();
+    }
+}
