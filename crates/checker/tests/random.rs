@@ -45,6 +45,8 @@ const MIXES: &[&[Op]] = &[
     &[Op::Fork, Op::Begin, Op::End, Op::Join, Op::JoinFail],
     &[Op::BarrierEnter, Op::BarrierLeave],
     &[Op::Alloc, Op::Free],
+    &[Op::Alloc, Op::Free, Op::StaleRead, Op::StaleWrite, Op::StaleFree],
+    &[Op::Acquire, Op::Release, Op::Want, Op::ReadWant, Op::Unheld],
     &[Op::MethodBegin, Op::MethodEnd, Op::Acquire, Op::Release, Op::Fork, Op::Begin],
     &[Op::MethodBegin, Op::MethodEnd, Op::ReadAcquire, Op::ReadRelease, Op::Join, Op::End, Op::Free],
     &[Op::MethodBegin, Op::MethodEnd, Op::Branch],
@@ -213,7 +215,9 @@ impl Builder<'_> {
     fn event(&mut self, op: Op) -> Event {
         let thread = ThreadId::new(self.random.below(self.trace.tables.thread_count()));
         let target = match op {
-            Op::Alloc | Op::Free => self.random.pick(&self.blocks).0,
+            Op::Alloc | Op::Free | Op::StaleRead | Op::StaleWrite | Op::StaleFree => {
+                self.random.pick(&self.blocks).0
+            }
             _ if op.is_access() => self.random.pick(&self.variables).0,
             Op::Fork | Op::Join | Op::JoinFail => self.random.below(self.trace.tables.thread_count()) as u32,
             Op::WaitBegin | Op::Wake | Op::WaitEnd | Op::Notify | Op::NotifyAll => 0,

@@ -132,6 +132,8 @@ pub enum Action {
     },
     /// Finds out what state something is in, and changes nothing.
     Probe(Probe),
+    /// What went wrong in the recorded run, or a wait that never ended.
+    Fault(Fault),
     /// A line without meaning for prediction.
     Mark {
         text: TextId,
@@ -162,6 +164,40 @@ pub enum Probe {
         /// The thread that was to be joined.
         thread: ThreadId,
     },
+}
+
+/// What a thread did in the recorded run that no program may do, and where it waited for ever. A schedule may have such
+/// an event wherever its thread is; it has no effect there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// It used memory that was freed.
+    Stale {
+        /// What it used.
+        variable: VarId,
+        /// In which way.
+        how: Stale,
+    },
+    /// It began to wait for a lock, and never got it.
+    Want {
+        /// The lock.
+        lock: LockId,
+        /// How it wanted to have it.
+        mode: Mode,
+    },
+    /// It gave back a lock that it did not hold.
+    Unheld {
+        /// The lock.
+        lock: LockId,
+    },
+}
+
+/// How a thread uses memory that was freed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Stale {
+    Read,
+    Write,
+    Free,
 }
 
 /// How a lock is held.
@@ -215,6 +251,7 @@ impl Action {
             | Action::Alloc { variable }
             | Action::Free { variable }
             | Action::Reach { object: variable, .. }
+            | Action::Fault(Fault::Stale { variable, .. })
             | Action::Else(Else::Read { variable, .. } | Else::Write { variable, .. }) => Some(variable),
             _ => None,
         }
@@ -249,8 +286,8 @@ impl Action {
             }
             Action::Fork { thread, .. } | Action::Join { thread, .. } => [Some(Object::Thread(thread)), None],
             Action::Probe(probe) => [Some(probe.object()), None],
-            // Neither is anything that the program did.
-            Action::Reach { .. } | Action::Else(_) => [None, None],
+            // No fault has an effect, and the others are nothing that the program did.
+            Action::Fault(_) | Action::Reach { .. } | Action::Else(_) => [None, None],
             _ => [self.variable().map(Object::Variable), None],
         };
         both.into_iter().flatten()
@@ -343,6 +380,12 @@ impl Event {
             Op::ReadTryFail => Action::Probe(Probe::Held { lock: LockId(target), mode: shared }),
             Op::SemValue => Action::Probe(Probe::Count { semaphore: SemId(target), count: aux }),
             Op::JoinFail => Action::Probe(Probe::Alive { thread: ThreadId(target) }),
+            Op::StaleRead => Action::Fault(Fault::Stale { variable, how: Stale::Read }),
+            Op::StaleWrite => Action::Fault(Fault::Stale { variable, how: Stale::Write }),
+            Op::StaleFree => Action::Fault(Fault::Stale { variable, how: Stale::Free }),
+            Op::Want => Action::Fault(Fault::Want { lock: LockId(target), mode: exclusive }),
+            Op::ReadWant => Action::Fault(Fault::Want { lock: LockId(target), mode: shared }),
+            Op::Unheld => Action::Fault(Fault::Unheld { lock: LockId(target) }),
             Op::Mark => Action::Mark { text: TextId(target) },
             Op::OtherRead => Action::Else(Else::Read { variable, into: optional(aux, SymbolId) }),
             Op::OtherWrite => Action::Else(Else::Write { variable, of: optional(aux, ExprId) }),
@@ -406,6 +449,12 @@ impl Event {
             Action::Probe(Probe::Held { lock, mode: Mode::Shared }) => plain(Op::ReadTryFail, lock.0),
             Action::Probe(Probe::Count { semaphore, count }) => with(Op::SemValue, semaphore.0, count),
             Action::Probe(Probe::Alive { thread }) => plain(Op::JoinFail, thread.0),
+            Action::Fault(Fault::Stale { variable, how: Stale::Read }) => plain(Op::StaleRead, variable.0),
+            Action::Fault(Fault::Stale { variable, how: Stale::Write }) => plain(Op::StaleWrite, variable.0),
+            Action::Fault(Fault::Stale { variable, how: Stale::Free }) => plain(Op::StaleFree, variable.0),
+            Action::Fault(Fault::Want { lock, mode: Mode::Exclusive }) => plain(Op::Want, lock.0),
+            Action::Fault(Fault::Want { lock, mode: Mode::Shared }) => plain(Op::ReadWant, lock.0),
+            Action::Fault(Fault::Unheld { lock }) => plain(Op::Unheld, lock.0),
             Action::Mark { text } => plain(Op::Mark, text.0),
             Action::Else(Else::Read { variable, into }) => with(Op::OtherRead, variable.0, number(into.map(|id| id.0))),
             Action::Else(Else::Write { variable, of }) => with(Op::OtherWrite, variable.0, number(of.map(|id| id.0))),
@@ -434,6 +483,7 @@ mod tests {
                     Op::Notify | Op::NotifyAll | Op::SemPost | Op::SemWait | Op::BarrierEnter | Op::BarrierLeave => 0,
                     Op::Alloc | Op::Free | Op::MethodEnd | Op::Begin | Op::End => 0,
                     Op::TryFail | Op::ReadTryFail | Op::JoinFail => 0,
+                    op if op.is_fault() => 0,
                     _ => aux,
                 };
                 let target = if matches!(op, Op::Begin | Op::End | Op::Fence) { 0 } else { target };

@@ -58,11 +58,21 @@ pub enum Op {
     SemValue = 39,
     /// An attempt to join a thread that failed, because it had not ended.
     JoinFail = 40,
+    /// What went wrong in the recorded run, here the use of memory that was freed.
+    StaleRead = 41,
+    StaleWrite = 42,
+    /// A second free of a block.
+    StaleFree = 43,
+    /// The last thing that a thread does: it waits for a lock, and never gets it.
+    Want = 44,
+    ReadWant = 45,
+    /// A lock is given back by a thread that does not hold it.
+    Unheld = 46,
 }
 
 impl Op {
     /// Every operation, in the order of its code.
-    pub const ALL: [Op; 41] = [
+    pub const ALL: [Op; 47] = [
         Op::Read,
         Op::Write,
         Op::AtomicRead,
@@ -104,6 +114,12 @@ impl Op {
         Op::ReadTryFail,
         Op::SemValue,
         Op::JoinFail,
+        Op::StaleRead,
+        Op::StaleWrite,
+        Op::StaleFree,
+        Op::Want,
+        Op::ReadWant,
+        Op::Unheld,
     ];
 
     /// The operation with this code.
@@ -155,6 +171,12 @@ impl Op {
             Op::ReadTryFail => "rtryfail",
             Op::SemValue => "sem-value",
             Op::JoinFail => "join-fail",
+            Op::StaleRead => "stale-read",
+            Op::StaleWrite => "stale-write",
+            Op::StaleFree => "stale-free",
+            Op::Want => "want",
+            Op::ReadWant => "rwant",
+            Op::Unheld => "release-unheld",
         }
     }
 
@@ -196,7 +218,15 @@ impl Op {
     /// Is about a variable: an access, on whichever side of a branch, a heap block, or what an object leads to.
     #[inline(always)]
     pub fn has_variable(self) -> bool {
-        self.is_access() || matches!(self, Op::Alloc | Op::Free | Op::OtherRead | Op::OtherWrite | Op::Reach)
+        self.is_access()
+            || matches!(self, Op::Alloc | Op::Free | Op::OtherRead | Op::OtherWrite | Op::Reach)
+            || self.is_stale()
+    }
+
+    /// Uses memory that was freed.
+    #[inline(always)]
+    pub fn is_stale(self) -> bool {
+        matches!(self, Op::StaleRead | Op::StaleWrite | Op::StaleFree)
     }
 
     /// Reads or writes memory (not `free`, which only conflicts with accesses).
@@ -227,6 +257,12 @@ impl Op {
     #[inline(always)]
     pub fn probes(self) -> bool {
         matches!(self, Op::TryFail | Op::ReadTryFail | Op::SemValue | Op::JoinFail)
+    }
+
+    /// Is about the recorded run alone: what went wrong there, or a wait that never ended. In schedules it has no effect.
+    #[inline(always)]
+    pub fn is_fault(self) -> bool {
+        self.is_stale() || matches!(self, Op::Want | Op::ReadWant | Op::Unheld)
     }
 
     /// Is an atomic access.
@@ -264,6 +300,9 @@ impl Ops {
 
     /// Every operation.
     pub const ALL: Ops = Ops((1 << Op::ALL.len()) - 1);
+
+    /// All that are about the recorded run alone ([`Op::is_fault`]).
+    pub const FAULTS: &[Op] = &[Op::StaleRead, Op::StaleWrite, Op::StaleFree, Op::Want, Op::ReadWant, Op::Unheld];
 
     /// Those of either set.
     pub fn or(self, other: Ops) -> Ops {

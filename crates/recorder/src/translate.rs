@@ -1,8 +1,9 @@
 //! From the runtime's records to events of the model.
 //!
 //! The trace is well formed by construction: locks, waits, semaphores, barriers and heap blocks are followed here by the
-//! same rules that readers check, and where a program does what the rules do not foresee (a mutex unlocked by a thread
-//! that does not hold it, an access to freed memory), the event is expressed in another way or left out and counted.
+//! same rules that readers check. What a program must not do (unlock a mutex of another thread, use freed memory) is a
+//! fault in the trace; where it does something else that the rules do not foresee, the event is expressed in another way
+//! or left out and counted.
 //!
 //! Records come from memory that the program can write to. No number in them is relied on: what the runtime would never have written
 //! ends the translation ([`Oddities::damaged`]), so that no record makes the tool take memory without end, and all that was
@@ -11,6 +12,7 @@
 mod around;
 mod calls;
 mod extent;
+mod faults;
 mod freely;
 mod heap;
 mod life;
@@ -26,6 +28,7 @@ use crate::standing::Stopped;
 use crate::symbols::{Resolved, Symbols};
 use crate::wire::{self, op};
 use calls::Calls;
+use faults::Wanted;
 pub use extent::Extent;
 use heap::Heap;
 use objects::Objects;
@@ -39,10 +42,8 @@ use synchronisation::sync_name;
 /// Counts of what the user should know about a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Oddities {
-    /// Accesses to memory that was freed, left out of the trace, and the first ones: what, by whom, where.
+    /// Uses of memory that was freed.
     pub freed: u64,
-    /// The first few of them.
-    pub freed_at: Vec<String>,
     /// Reads that found what no recorded write had left.
     pub foreign: u64,
     /// Those of them in memory that several threads have to do with.
@@ -135,6 +136,8 @@ struct ThreadState {
     joined: bool,
     /// Number of its last visit to a block of the recording.
     visit: u32,
+    /// The lock that it waits for, if that is the last thing that it has done.
+    wants: Option<Wanted>,
 }
 
 /// A wait for a condition.
@@ -435,6 +438,8 @@ impl Translator {
             op::TRY_FAILED => self.try_failed(a, b, detail != 0, pc),
             op::SEM_COUNT => self.sem_count(a, b, pc),
             op::JOIN_FAILED => self.join_failed(a, pc),
+            op::WANT => self.want(a, b, detail != 0, pc),
+            op::STALLED => {}
             op::BARRIER_NEW => {
                 self.objects.barriers.remove(&a);
                 if b > 0 {
@@ -465,6 +470,7 @@ impl Translator {
 
     fn switch(&mut self, a: u64, steps: u64) {
         self.current = a as u32 as usize;
+        self.waits_no_more(self.current);
         self.stopped.remove(&(a as u32));
         self.runs.id = self.thread(self.current);
         self.runs.own = shadow::Own::of(self.current);

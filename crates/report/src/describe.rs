@@ -55,6 +55,22 @@ fn function(frame: &Frame) -> String {
     format!("  {} at {}", words::clean(function), words::clean(&frame.place))
 }
 
+/// What is known about some events, in paragraphs of lines: for each where it is in the source and who called, and then what memory it
+/// is about.
+pub(crate) fn of_events(trace: &Trace, background: &dyn Background, events: &[EventId]) -> Vec<Vec<String>> {
+    let mut all = Vec::new();
+    for &event in events {
+        let verb = trace.events.ops()[event.index()].word();
+        let mut lines = vec![format!("{verb} in {}:", words::thread(trace, event))];
+        lines.extend(stack(trace, background, event));
+        all.push(lines);
+    }
+    let mut notes: Vec<String> = events.iter().filter_map(|&event| background.memory(trace, event)).collect();
+    notes.dedup();
+    all.extend(notes.into_iter().map(|note| vec![words::clean(&note).into_owned()]));
+    all
+}
+
 /// Everything that is known about the two accesses of a race beside the events, in paragraphs of lines: for each access
 /// where it is in the source, who called, and where the locks were taken that are held there; then what the memory is and
 /// where the threads come from.

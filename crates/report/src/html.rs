@@ -10,7 +10,7 @@ use crate::number::{counted, grouped};
 use crate::{describe, text, words};
 use snag_model::Schedule;
 use snag_model::{EventId, LockId, ThreadId, Trace};
-use snag_pipeline::{Analysis, Candidate, Deadlock, Race};
+use snag_pipeline::{Analysis, Candidate, Deadlock, Fault, Race};
 use std::fmt;
 use std::io::{self, Write};
 
@@ -80,6 +80,7 @@ impl<W: Write> Report for Html<W> {
         }
         let unwritten = findings.each(&analysis.races, |number, race| page.race(number, race))?
             + findings.each(&analysis.deadlocks, |number, deadlock| page.deadlock(number, deadlock))?
+            + findings.each(&analysis.faults, |number, fault| page.fault(number, fault))?
             + findings.each(&analysis.candidates, |number, candidate| page.candidate(number, candidate))?;
         if unwritten > 0 {
             page.paragraph(&text::unwritten_line(unwritten))?;
@@ -142,8 +143,22 @@ impl<W: Write> TracePage<'_, W> {
         for (&event, holders) in deadlock.pending.iter().zip(&holders) {
             self.paragraph(&text::waiting(self.trace, event, holders))?;
         }
-        self.paragraph(&text::guarantee(self.analysis, deadlock.engine, deadlock.level.word()))?;
+        self.paragraph(&text::deadlock_guarantee(self.trace, self.analysis, deadlock))?;
         self.witness(&deadlock.witness, &text::deadlock_goal(self.trace, deadlock, &holders), "waits")
+    }
+
+    fn fault(&mut self, number: u64, fault: &Fault) -> io::Result<()> {
+        let headline = text::fault_headline(self.trace, fault);
+        writeln!(self.out, "<h3><b>F{number}</b> {}</h3>", Escaped(&headline))?;
+        for line in text::happened(self.trace, fault) {
+            self.paragraph(&line)?;
+        }
+        let (background, trace) = (self.background, self.trace);
+        let events = text::events(fault);
+        for paragraph in background.iter().flat_map(|background| describe::of_events(trace, *background, &events)) {
+            writeln!(self.out, "<div class=\"scroll\"><pre>{}</pre></div>", Escaped(&paragraph.join("\n")))?;
+        }
+        Ok(())
     }
 
     fn candidate(&mut self, number: u64, pair: &Candidate) -> io::Result<()> {

@@ -10,8 +10,8 @@ use crate::emit::Emitter;
 use crate::findings::{Findings, Report, Unread};
 use crate::place::Place;
 use crate::{text, words};
-use snag_model::{EventId, Op, RaceKind, Schedule, ThreadId, Trace};
-use snag_pipeline::{Analysis, Candidate, Deadlock, Race};
+use snag_model::{EventId, FaultKind, Op, RaceKind, Schedule, ThreadId, Trace};
+use snag_pipeline::{Analysis, Candidate, Deadlock, Fault, Race};
 use std::io::{self, Write};
 
 const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
@@ -23,10 +23,29 @@ enum Rule {
     Deadlock,
     Candidate,
     Order,
+    UseAfterFree,
+    DoubleFree,
+    LockMisuse,
 }
 
 impl Rule {
-    const ALL: [Rule; 4] = [Rule::Race, Rule::Deadlock, Rule::Candidate, Rule::Order];
+    const ALL: [Rule; 7] = [
+        Rule::Race,
+        Rule::Deadlock,
+        Rule::Candidate,
+        Rule::Order,
+        Rule::UseAfterFree,
+        Rule::DoubleFree,
+        Rule::LockMisuse,
+    ];
+
+    fn of(kind: FaultKind) -> Rule {
+        match kind {
+            FaultKind::UseAfterFree => Rule::UseAfterFree,
+            FaultKind::DoubleFree => Rule::DoubleFree,
+            FaultKind::LockMisuse => Rule::LockMisuse,
+        }
+    }
 
     fn id(self) -> &'static str {
         match self {
@@ -34,13 +53,16 @@ impl Rule {
             Rule::Deadlock => "deadlock",
             Rule::Candidate => "candidate",
             Rule::Order => "order",
+            Rule::UseAfterFree => FaultKind::UseAfterFree.word(),
+            Rule::DoubleFree => FaultKind::DoubleFree.word(),
+            Rule::LockMisuse => FaultKind::LockMisuse.word(),
         }
     }
 
     fn level(self) -> &'static str {
         match self {
-            Rule::Race | Rule::Deadlock | Rule::Order => "error",
             Rule::Candidate => "note",
+            _ => "error",
         }
     }
 
@@ -49,6 +71,9 @@ impl Rule {
             Rule::Race => "Two threads can access the same memory at the same time, and one of them writes.",
             Rule::Deadlock => "Threads can wait for each other's locks for ever.",
             Rule::Candidate => "An engine believes in a data race that was not proved.",
+            Rule::UseAfterFree => "Memory was used after it was freed.",
+            Rule::DoubleFree => "A block of memory was freed twice.",
+            Rule::LockMisuse => "A lock was given back by a thread that did not hold it, or taken again by its holder.",
             Rule::Order => "Memory orders leave two accesses to the same memory unordered, and one of them writes.",
         }
     }
@@ -110,6 +135,7 @@ impl<W: Write> Report for Sarif<W> {
         let analysis = findings.analysis;
         let unwritten = findings.each(&analysis.races, |number, race| results.race(number, race))?
             + findings.each(&analysis.deadlocks, |number, deadlock| results.deadlock(number, deadlock))?
+            + findings.each(&analysis.faults, |number, fault| results.fault(number, fault))?
             + findings.each(&analysis.candidates, |number, candidate| results.candidate(number, candidate))?;
         if unwritten > 0 {
             self.unwritten.push(format!("{}: {}", findings.path, text::unwritten_line(unwritten)));
@@ -176,6 +202,13 @@ impl<W: Write> Results<'_, W> {
         let holders = text::holders(self.trace, deadlock);
         self.code_flow(&deadlock.witness, &text::deadlock_goal(self.trace, deadlock, &holders))?;
         self.end(&format!("D{number}"), deadlock.engine.name(), deadlock.level.word(), None, None)
+    }
+
+    /// It happened, so no schedule has to prove it: its events are all there is.
+    fn fault(&mut self, number: u64, fault: &Fault) -> io::Result<()> {
+        let headline = text::fault_headline(self.trace, fault);
+        self.begin(Rule::of(fault.kind), &headline, &text::events(fault))?;
+        self.end(&format!("F{number}"), fault.engine.name(), "observed", Some(fault.count), None)
     }
 
     fn candidate(&mut self, number: u64, pair: &Candidate) -> io::Result<()> {

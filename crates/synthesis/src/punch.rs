@@ -78,6 +78,8 @@ pub fn punch(trace: &Trace, calls: &Calls, is_chosen: impl Fn(&str) -> bool) -> 
         let is_mark = (begins_here || ends_here) && !calls.all[call as usize].is_run;
         match fates[index] {
             Fate::Kept if matches!(event.op, Op::Let) || event.op.on_other_side() => removed += 1,
+            // Whether it still is one nobody can tell where the frees and sections before it are not seen.
+            Fate::Kept if event.op.is_fault() => removed += 1,
             Fate::Kept => {
                 let action = match event.action() {
                     // Without symbols and conditions; and without a condition a branch does not say which way it went.

@@ -24,7 +24,7 @@ pub const VARIABLE: &str = "SNAG_RECORDING";
 pub const MAGIC: u64 = 0x3167_6e69_7267_616e;
 
 /// Changes whenever records or header change.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// Bytes before the schedule, and the size of a page.
 pub const PAGE: usize = 4096;
@@ -92,6 +92,8 @@ pub struct Header {
     pub drain_time: u32,
     /// Steps that each of them may take meanwhile; 0: the end is not put off.
     pub drain_steps: u64,
+    /// 1 while every thread waits for another one and none of them will give up.
+    pub stalled: AtomicU32,
 }
 
 /// [`Header::trouble`]: more threads than the runtime has room for; the rest is not recorded.
@@ -216,6 +218,10 @@ pub mod op {
     pub const SEM_COUNT: u8 = 49;
     /// thread, 0: an attempt to join it failed because it had not ended
     pub const JOIN_FAILED: u8 = 50;
+    /// address, kind of lock: the thread goes to sleep until it can have it. The detail is 1 if it is to be held for reading
+    pub const WANT: u8 = 51;
+    /// nothing: from here on no thread can run; the record before it is whole
+    pub const STALLED: u8 = 52;
 }
 
 /// [`op::STOPPED`]: the thread waits for what is at the address.

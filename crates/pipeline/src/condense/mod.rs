@@ -5,7 +5,7 @@
 
 mod condensed;
 
-use crate::analysis::{Analysis, Candidate, Deadlock, NOT_CHECKED, Race};
+use crate::analysis::{Analysis, Candidate, Deadlock, Fault, NOT_CHECKED, Race};
 use crate::memory::Minded;
 use crate::options::Options;
 use crate::plan::{Step, steps};
@@ -104,7 +104,8 @@ impl Restoring<'_, '_> {
     /// Events have the numbers of the condensed trace until they are given their own; the rest is as if the whole trace had been looked
     /// at.
     fn restored(&self, mut part: Analysis) -> Analysis {
-        if part.races.is_empty() && part.deadlocks.is_empty() && part.candidates.is_empty() {
+        let found = part.races.len() + part.deadlocks.len() + part.faults.len() + part.candidates.len();
+        if found == 0 {
             return part;
         }
         let Some(whole) = (self.whole)(&part) else { return part.none_proved() };
@@ -183,7 +184,10 @@ impl<'t> Whole<'t> {
         for Deadlock { pending, .. } in &mut analysis.deadlocks {
             pending.iter_mut().for_each(|event| *event = original(*event));
         }
-        let count = analysis.races.len() + analysis.deadlocks.len();
+        for Fault { first, second, .. } in &mut analysis.faults {
+            (*first, *second) = (first.map(original), original(*second));
+        }
+        let count = analysis.races.len() + analysis.deadlocks.len() + analysis.faults.len();
         if count == 0 && refused.is_empty() {
             return;
         }
@@ -252,6 +256,16 @@ impl<'t> Whole<'t> {
             refused.extend(verdict.err().map(|why| (deadlock.engine, Subject::Cycle, why, None)));
             verdict.is_ok()
         });
+        analysis.faults.retain(|fault| {
+            let verdict = match &checker {
+                Some(checker) if !time.is_over() => {
+                    checker.check_fault(fault.kind, fault.first, fault.second).map_err(|_| NOT_ACCEPTED)
+                }
+                _ => Err(NOT_CHECKED),
+            };
+            refused.extend(verdict.err().map(|why| (fault.engine, Subject::LocationPair, why, None)));
+            verdict.is_ok()
+        });
         for (engine, what, why, candidate) in refused {
             analysis.leave(engine, what, why, 1);
             let reports = analysis.engines.iter_mut().filter(|report| report.engine == engine);
@@ -281,6 +295,10 @@ impl<'t> Whole<'t> {
             let is_read = race.second < end && end_of(&race.witness) <= end;
             refused.extend((!is_read).then_some((race.engine, Subject::LocationPair, NOT_CHECKED, None)));
             is_read
+        });
+        analysis.faults.retain(|fault| {
+            refused.extend((fault.second >= end).then_some((fault.engine, Subject::LocationPair, NOT_CHECKED, None)));
+            fault.second < end
         });
         analysis.deadlocks.retain(|deadlock| {
             let is_read = deadlock.pending.iter().all(|&event| event < end) && end_of(&deadlock.witness) <= end;

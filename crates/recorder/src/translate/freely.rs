@@ -83,6 +83,7 @@ impl Translator {
         let (a, b) = (words.get(1).copied().unwrap_or(0), words.get(2).copied().unwrap_or(0));
         match first as u8 {
             op::SWITCH => {
+                self.waits_no_more(a as u32 as usize);
                 freely.turn = (a as u32 as usize, b);
                 freely.stream(a as u32 as usize);
             }
@@ -111,7 +112,7 @@ impl Translator {
     }
 
     /// Lets another thread go on.
-    fn resume(&mut self, thread: usize) {
+    pub(super) fn resume(&mut self, thread: usize) {
         if self.current != thread || !self.threads.get(thread).is_some_and(|state| state.known) {
             self.current = thread;
             self.runs.id = self.thread(thread);
@@ -346,7 +347,7 @@ impl Translator {
         let things: &[u64] = match code {
             op::LOCK | op::READ_LOCK | op::UNLOCK | op::LOCK_NEW | op::CONDITION_NEW | op::WAKE => &[a],
             op::NOTIFY | op::NOTIFY_ALL | op::SEM_NEW | op::SEM_POST | op::SEM_WAIT => &[a],
-            op::TRY_FAILED | op::SEM_COUNT => &[a],
+            op::TRY_FAILED | op::SEM_COUNT | op::WANT => &[a],
             op::BARRIER_NEW | op::BARRIER_ENTER | op::BARRIER_LEAVE | op::SYNC_RELEASE | op::SYNC_ACQUIRE => &[a],
             op::WAIT_BEGIN | op::WAIT_END => &[a, b],
             _ => &[],

@@ -324,6 +324,17 @@ impl Heap {
         (start, (address + size).next_multiple_of(GRANULE) - start)
     }
 
+    /// Whether memory was freed and not handed out again.
+    pub fn is_freed(&mut self, address: u64) -> bool {
+        self.place(address, 1) == Place::Freed
+    }
+
+    /// How many of these bytes, of which the first was freed, lie before the next live block.
+    pub fn freed_part(&self, address: u64, size: u64) -> u64 {
+        let next = self.blocks.range(address..).next().map_or(u64::MAX, |(&start, _)| start);
+        size.min(next - address)
+    }
+
     /// Where an access lies. The common cases look at one or two granules of one region.
     #[inline]
     pub fn place(&mut self, address: u64, size: u64) -> Place {

@@ -50,7 +50,7 @@ fn wait(condition: Pointer, mutex: Pointer, deadline: Deadline, pc: usize) -> Op
         }
         step(thread, Next::on(op::WAIT_END, pc, mutex as usize));
         record(op::WAKE, pc, condition, if timed_out { 0 } else { notify });
-        let result = take_mutex(thread, mutex, None);
+        let result = take_mutex(thread, mutex, None, pc);
         thread.while_blocked.set(outside);
         record(op::WAIT_END, pc, condition, mutex as u64);
         match (result, timed_out) {

@@ -17,13 +17,23 @@ use core::sync::atomic::Ordering::Relaxed;
 
 const EOWNERDEAD: c_int = 130;
 
+/// A lock for which a thread waits as long as it takes.
+#[derive(Clone, Copy)]
+pub struct Wanted {
+    pub pc: usize,
+    pub kind: u64,
+    pub reads: bool,
+}
+
 /// Tries until the lock is no longer busy, and lets others run in between. If `cancellable`, gives up with EINTR when
-/// the thread is to be cancelled.
+/// the thread is to be cancelled. What waits without a deadline is recorded where it is `wanted`: it may wait for ever.
+#[allow(clippy::too_many_arguments)]
 pub fn contend(
     thread: &'static Thread,
     key: usize,
     deadline: Deadline,
     cancellable: bool,
+    wanted: Option<Wanted>,
     busy: c_int,
     attempt: impl Fn() -> c_int,
     really: impl FnOnce() -> c_int,
@@ -35,6 +45,9 @@ pub fn contend(
         }
         thread.retries.set(true);
         thread.starves.set(tries > 0);
+        if let Some(wanted) = wanted {
+            put3(head(op::WANT, wanted.reads as u8, wanted.pc), key as u64, wanted.kind);
+        }
         let wait = if cancellable { block_cancellable } else { block };
         let timed_out = wait(thread, key, deadline);
         thread.retries.set(false);
@@ -69,7 +82,7 @@ fn really_unlock(mutex: Pointer) -> c_int {
 }
 
 /// Locks a mutex for the holder of the token. No events.
-pub fn take_mutex(thread: &'static Thread, mutex: Pointer, deadline: Deadline) -> c_int {
+pub fn take_mutex(thread: &'static Thread, mutex: Pointer, deadline: Deadline, pc: usize) -> c_int {
     // The layout of glibc: owner and kind of the mutex.
     let owner = Address::from(mutex).plus(8).read::<u32>();
     let kind = Address::from(mutex).plus(16).read::<i32>();
@@ -95,7 +108,8 @@ pub fn take_mutex(thread: &'static Thread, mutex: Pointer, deadline: Deadline) -
         acquire(thread);
         return result;
     }
-    contend(thread, mutex as usize, deadline, false, EBUSY, || try_mutex(mutex), || really_lock(mutex))
+    let wanted = deadline.is_none().then_some(Wanted { pc, kind: lock::MUTEX, reads: false });
+    contend(thread, mutex as usize, deadline, false, wanted, EBUSY, || try_mutex(mutex), || really_lock(mutex))
 }
 
 /// Gives a mutex back. No events.
@@ -124,7 +138,7 @@ extern "C" fn mutex_lock(mutex: Pointer, pc: usize) -> c_int {
         return really_lock(mutex);
     };
     inside(thread, || {
-        let result = take_mutex(thread, mutex, None);
+        let result = take_mutex(thread, mutex, None, pc);
         if locked(result) {
             let died = if result == EOWNERDEAD { lock::OWNER_DIED } else { 0 };
             record(op::LOCK, pc, mutex, lock::MUTEX | died);
@@ -143,7 +157,7 @@ extern "C" fn mutex_clocklock(mutex: Pointer, clock: c_int, at: *const Timespec,
     };
     inside(thread, || {
         let at = nanoseconds(at);
-        let result = take_mutex(thread, mutex, Some((clock, at)));
+        let result = take_mutex(thread, mutex, Some((clock, at)), pc);
         if locked(result) {
             record(op::LOCK, pc, mutex, lock::MUTEX | lock::TRIED);
         } else if result == ETIMEDOUT {
@@ -225,7 +239,8 @@ extern "C" fn spin_lock(at: Pointer, pc: usize) -> c_int {
     let Some(thread) = enter(Next::on(op::LOCK, pc, at as usize)) else { return really() };
     let attempt = || pass_on!(pthread_spin_trylock(at: Pointer) -> c_int);
     inside(thread, || {
-        let result = contend(thread, at as usize, None, false, EBUSY, attempt, really);
+        let wanted = Some(Wanted { pc, kind: lock::SPIN, reads: false });
+        let result = contend(thread, at as usize, None, false, wanted, EBUSY, attempt, really);
         record(op::LOCK, pc, at, lock::SPIN);
         result
     })

@@ -3,7 +3,7 @@
 use crate::base::c::{CLOCK_REALTIME, EBUSY, ETIMEDOUT, Pointer, Timespec, nanoseconds};
 use crate::base::record::put3;
 use crate::base::thread::inside;
-use crate::interpose::locks::{contend, record_failure, wake_anyway};
+use crate::interpose::locks::{Wanted, contend, record_failure, wake_anyway};
 use crate::scheduler::observe;
 use crate::scheduler::{Deadline, Next, enter, wake};
 use crate::wire::{head, lock, op};
@@ -35,7 +35,8 @@ fn take_rwlock(at: Pointer, pc: usize, writes: bool, deadline: Deadline) -> c_in
     let code = if writes { op::LOCK } else { op::READ_LOCK };
     let Some(thread) = enter(Next::on(code, pc, at as usize)) else { return really() };
     inside(thread, || {
-        let result = contend(thread, at as usize, deadline, false, EBUSY, attempt, really);
+        let wanted = deadline.is_none().then_some(Wanted { pc, kind: lock::RWLOCK, reads: !writes });
+        let result = contend(thread, at as usize, deadline, false, wanted, EBUSY, attempt, really);
         if result == 0 {
             let tried = if deadline.is_some() { lock::TRIED } else { 0 };
             record(code, pc, at, lock::RWLOCK | tried);

@@ -36,7 +36,7 @@ fn sem_take(semaphore: Pointer, deadline: Deadline, pc: usize) -> Option<c_int> 
     };
     cancel::point(thread, pc);
     let result = inside(thread, || {
-        let result = contend(thread, semaphore as usize, deadline, true, EAGAIN, attempt, really);
+        let result = contend(thread, semaphore as usize, deadline, true, None, EAGAIN, attempt, really);
         if result == 0 {
             record(op::SEM_WAIT, pc, semaphore, count_of(semaphore) + 1);
             return 0;

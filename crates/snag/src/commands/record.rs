@@ -140,12 +140,11 @@ pub fn record(
     } else if let Some(why) = &odd.broken {
         context.warn(&format!("{shown}: the recording ends early: {why}"));
     }
+    if summary.deadlocked {
+        context.warn("the program was ended: its threads waited for each other for ever");
+    }
     if odd.freed > 0 {
-        context.warn(&format!(
-            "the program used freed memory {} times, which is left out of the trace: {}",
-            odd.freed,
-            examples(odd.freed, &odd.freed_at)
-        ));
+        context.warn(&format!("the program used freed memory {} times, which is in the trace", odd.freed));
     }
     if odd.unordered > 0 {
         context.warn(&format!(

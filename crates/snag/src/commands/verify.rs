@@ -9,13 +9,13 @@
 
 use crate::background::Recording;
 use crate::context::Context;
-use crate::document::{self, Claim, DeadlockClaim, Entry, RaceClaim};
+use crate::document::{self, Claim, DeadlockClaim, Entry, FaultClaim, RaceClaim};
 use crate::failure::{Failure, Status};
 use crate::input::{self, Source};
 use crate::interrupt;
 use crate::output::Output;
 use snag_checker::Checker;
-use snag_model::{Action, Cells, EventId, Level, LockId, Op, RaceKind, ThreadId, Trace};
+use snag_model::{Action, Cells, EventId, FaultKind, Level, LockId, Op, RaceKind, ThreadId, Trace};
 use snag_recorder::recorded::Part;
 use snag_report::printable;
 use std::collections::{HashMap, HashSet};
@@ -225,8 +225,13 @@ fn makes_sense(claim: &Claim, events: usize) -> Result<(), String> {
         }
         Claim::Deadlock(deadlock) => {
             level(&deadlock.level)?;
-            let pending = deadlock.pending.iter().map(|claim| claim.event);
+            let pending = deadlock.pending.iter().map(|claim| claim.event).chain(deadlock.as_observed.checked_sub(1));
             in_range(Box::new(deadlock.witness.iter().copied().chain(pending)))?;
+        }
+        Claim::Fault(fault) => {
+            fault_kind(fault)?;
+            let events = fault.first.iter().chain([&fault.second]).map(|claim| claim.event);
+            in_range(Box::new(events))?;
         }
     }
     Ok(())
@@ -284,6 +289,7 @@ impl Judge<'_> {
         let judged = makes_sense(claim, self.trace.len()).and_then(|()| match claim {
             Claim::Race(race) => self.race(race, ignoring),
             Claim::Deadlock(deadlock) => self.deadlock(deadlock, ignoring),
+            Claim::Fault(fault) => self.fault(fault),
         });
         judged.map_err(|message| format!("{}: {message}", claim.id()))
     }
@@ -331,8 +337,21 @@ impl Judge<'_> {
                 return Ok(Err(self.differs(claim.event)));
             }
         }
-        let schedule = deadlock.witness.iter().map(|&event| EventId(event));
+        let schedule = (0..deadlock.as_observed).chain(deadlock.witness.iter().copied()).map(EventId);
         Ok(self.checker(ignoring).check_deadlock(schedule, &pending, level).map_err(|violation| violation.to_string()))
+    }
+
+    fn fault(&self, fault: &FaultClaim) -> Result<Verdict, String> {
+        let kind = fault_kind(fault)?;
+        for access in fault.first.iter().chain([&fault.second]) {
+            let same = self.describes(access.event, &access.thread, &access.op, &access.location);
+            if !same || self.target(access.event) != access.variable {
+                return Ok(Err(self.differs(access.event)));
+            }
+        }
+        let first = fault.first.as_ref().map(|access| EventId(access.event));
+        let verdict = self.checker.check_fault(kind, first, EventId(fault.second.event));
+        Ok(verdict.map_err(|violation| violation.to_string()))
     }
 
     /// Who judges a claim.
@@ -364,6 +383,7 @@ impl Judge<'_> {
     fn lock(&self, event: u32) -> String {
         match self.trace.action(EventId(event)).acquired() {
             Some((lock, _)) => self.trace.tables.lock_name(lock).to_owned(),
+            // Of a wait that never ended it is the target.
             None => self.target(event),
         }
     }
@@ -377,6 +397,12 @@ impl Judge<'_> {
             self.trace.tables.thread_name(self.trace.thread_of(id))
         )
     }
+}
+
+/// What is said to have gone wrong.
+fn fault_kind(fault: &FaultClaim) -> Result<FaultKind, String> {
+    let word = &fault.kind;
+    FaultKind::from_word(word).ok_or_else(|| format!("kind '{word}' is not available in this version"))
 }
 
 /// What a race's witness is said to show.
