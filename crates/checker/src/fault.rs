@@ -35,9 +35,7 @@ impl Checker<'_> {
     fn was_freed(&self, free: Option<EventId>, second: EventId, used: VarId) -> Check {
         let trace = self.trace();
         let about = |event: EventId| match trace.events.ops()[event.index()] {
-            Op::Alloc | Op::Free => {
-                trace.action(event).variable().is_some_and(|variable| self.overlap(variable, used))
-            }
+            Op::Alloc | Op::Free => trace.action(event).variable().is_some_and(|variable| self.overlap(variable, used)),
             _ => false,
         };
         let last = (0..second.0).rev().map(EventId).find(|&event| about(event));
@@ -100,7 +98,9 @@ impl Checker<'_> {
         }
         if changed != last {
             let detail = match changed {
-                Some(changed) => format!("{} is the last event of its lock before {}", self.text(changed), self.text(second)),
+                Some(changed) => {
+                    format!("{} is the last event of its lock before {}", self.text(changed), self.text(second))
+                }
                 None => format!("no event of its lock is before {}", self.text(second)),
             };
             return Err(Violation::new(ScheduleRule::NotMisused, second, detail));

@@ -215,9 +215,7 @@ impl Builder<'_> {
     fn event(&mut self, op: Op) -> Event {
         let thread = ThreadId::new(self.random.below(self.trace.tables.thread_count()));
         let target = match op {
-            Op::Alloc | Op::Free | Op::StaleRead | Op::StaleWrite | Op::StaleFree => {
-                self.random.pick(&self.blocks).0
-            }
+            Op::Alloc | Op::Free | Op::StaleRead | Op::StaleWrite | Op::StaleFree => self.random.pick(&self.blocks).0,
             _ if op.is_access() => self.random.pick(&self.variables).0,
             Op::Fork | Op::Join | Op::JoinFail => self.random.below(self.trace.tables.thread_count()) as u32,
             Op::WaitBegin | Op::Wake | Op::WaitEnd | Op::Notify | Op::NotifyAll => 0,

@@ -5,7 +5,9 @@
 //!
 //! Cost: one look at each event, memory for each block that was freed and each lock that is held.
 
-use crate::engine::{About, Context, Cost, DeadlockClaim, Engine, EngineRef, FaultClaim, Found, Guarantee, Needs, Subject};
+use crate::engine::{
+    About, Context, Cost, DeadlockClaim, Engine, EngineRef, FaultClaim, Found, Guarantee, Needs, Subject,
+};
 use crate::holds::Holds;
 use snag_model::{
     Action, EventId, Fault, FaultKind, Level, LocId, LockId, Mode, Schedule, Stale, ThreadId, Trace, VarId, Variable,
@@ -79,7 +81,12 @@ impl Engine for Observed {
                 }
             }
         }
-        Found { warnings, location_pairs: Some(location_pairs), looked_at: done, ..Found::nothing(context, started.elapsed()) }
+        Found {
+            warnings,
+            location_pairs: Some(location_pairs),
+            looked_at: done,
+            ..Found::nothing(context, started.elapsed())
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 use crate::options::{Choice, Options};
 use snag_engines::happens_before::has_weak_atomics;
 use snag_engines::{
-    CP, EngineRef, FHB, HB, MC, OBSERVED, ORDER, RDIT, RECIPE, SB, SHB, TLH1, TLH2, WCP, has_faults, highest_level, is_symbolic,
+    CP, EngineRef, FHB, HB, MC, OBSERVED, ORDER, RDIT, RECIPE, SB, SHB, TLH1, TLH2, WCP, has_faults, highest_level,
+    is_symbolic,
 };
 use snag_model::{Level, Trace};
 

@@ -28,8 +28,8 @@ use crate::standing::Stopped;
 use crate::symbols::{Resolved, Symbols};
 use crate::wire::{self, op};
 use calls::Calls;
-use faults::Wanted;
 pub use extent::Extent;
+use faults::Wanted;
 use heap::Heap;
 use objects::Objects;
 use quick::{FoundSpot, NEAR, Near, Runs, SPOTS};
@@ -439,7 +439,7 @@ impl Translator {
             op::SEM_COUNT => self.sem_count(a, b, pc),
             op::JOIN_FAILED => self.join_failed(a, pc),
             op::WANT => self.want(a, b, detail != 0, pc),
-            op::STALLED => {}
+            op::WHOLE => {}
             op::BARRIER_NEW => {
                 self.objects.barriers.remove(&a);
                 if b > 0 {

@@ -65,9 +65,9 @@ pub(crate) fn of_events(trace: &Trace, background: &dyn Background, events: &[Ev
         lines.extend(stack(trace, background, event));
         all.push(lines);
     }
-    let mut notes: Vec<String> = events.iter().filter_map(|&event| background.memory(trace, event)).collect();
-    notes.dedup();
-    all.extend(notes.into_iter().map(|note| vec![words::clean(&note).into_owned()]));
+    // All are about the same memory.
+    let note = events.iter().find_map(|&event| background.memory(trace, event));
+    all.extend(note.map(|note| vec![words::clean(&note).into_owned()]));
     all
 }
 

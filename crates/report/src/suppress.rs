@@ -14,9 +14,9 @@
 use crate::background::{Background, Frame};
 use crate::place::Place;
 use crate::words;
+use snag_model::FaultKind;
 use snag_model::{EventId, Trace};
 use snag_pipeline::{Analysis, Fault};
-use snag_model::FaultKind;
 
 /// A file of suppressions.
 #[derive(Clone, Debug, Default)]

@@ -220,8 +220,8 @@ pub mod op {
     pub const JOIN_FAILED: u8 = 50;
     /// address, kind of lock: the thread goes to sleep until it can have it. The detail is 1 if it is to be held for reading
     pub const WANT: u8 = 51;
-    /// nothing: from here on no thread can run; the record before it is whole
-    pub const STALLED: u8 = 52;
+    /// nothing: the record before it is whole, which else the next one says
+    pub const WHOLE: u8 = 52;
 }
 
 /// [`op::STOPPED`]: the thread waits for what is at the address.

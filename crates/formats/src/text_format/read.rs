@@ -283,8 +283,11 @@ fn operation(text: &str, tables: &mut Tables) -> Parsed<Action> {
 fn bracketed(rest: &mut Cursor, op: Op, tables: &mut Tables) -> Parsed<Action> {
     let lock = |rest: &mut Cursor, tables: &mut Tables| named(rest, tables, Space::Lock, LockId);
     let condition = |rest: &mut Cursor, tables: &mut Tables| named(rest, tables, Space::Condition, CondId);
-    let mode =
-        if matches!(op, Op::ReadAcquire | Op::ReadRelease | Op::ReadTryFail | Op::ReadWant) { Mode::Shared } else { Mode::Exclusive };
+    let mode = if matches!(op, Op::ReadAcquire | Op::ReadRelease | Op::ReadTryFail | Op::ReadWant) {
+        Mode::Shared
+    } else {
+        Mode::Exclusive
+    };
     let action = match op {
         Op::Read | Op::Write | Op::AtomicRead | Op::AtomicWrite | Op::Rmw | Op::OtherRead | Op::OtherWrite => {
             return access(rest, op, tables);

@@ -339,7 +339,7 @@ impl Translator {
     fn turn_record_ends(&mut self, freely: &mut Freely, words: &[u64], index: Option<usize>) {
         let first = words[0];
         let code = first as u8;
-        if matches!(code, op::MAY_TOUCH | op::STEP) {
+        if matches!(code, op::MAY_TOUCH | op::STEP | op::WHOLE) {
             return;
         }
         let (a, b) = (words.get(1).copied().unwrap_or(0), words.get(2).copied().unwrap_or(0));

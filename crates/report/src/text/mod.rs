@@ -522,12 +522,8 @@ pub(crate) fn unwritten_line(findings: u64) -> String {
 
 /// What one suppression took away.
 pub(crate) fn suppressed_line(item: &Suppressed) -> String {
-    let counts = [
-        (item.races, "race"),
-        (item.deadlocks, "deadlock"),
-        (item.faults, "fault"),
-        (item.candidates, "candidate"),
-    ];
+    let counts =
+        [(item.races, "race"), (item.deadlocks, "deadlock"), (item.faults, "fault"), (item.candidates, "candidate")];
     let counts: Vec<String> =
         counts.into_iter().filter(|&(number, _)| number > 0).map(|(number, noun)| counted(number, noun)).collect();
     format!("suppressed: {} by line {} ({})", counts.join(", "), item.line, words::clean(&item.text))

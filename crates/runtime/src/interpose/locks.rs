@@ -47,6 +47,8 @@ pub fn contend(
         thread.starves.set(tries > 0);
         if let Some(wanted) = wanted {
             put3(head(op::WANT, wanted.reads as u8, wanted.pc), key as u64, wanted.kind);
+            // Should nothing more come, that was all.
+            put3(head(op::WHOLE, 0, 0), 0, 0);
         }
         let wait = if cancellable { block_cancellable } else { block };
         let timed_out = wait(thread, key, deadline);

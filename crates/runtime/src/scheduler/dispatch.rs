@@ -162,11 +162,9 @@ impl Scheduler {
 
     /// Nobody can run. If nobody comes back by himself, either, the tool may find a deadlock.
     fn note_stall(&self) {
-        let comes_back = |thread: &Thread| thread.is(State::External) || thread.is(State::Blocked) && thread.timed.get();
+        let comes_back =
+            |thread: &Thread| thread.is(State::External) || thread.is(State::Blocked) && thread.timed.get();
         if !following() && !thread::all().iter().any(comes_back) {
-            if !is_free() {
-                put3(wire::head(op::STALLED, 0, 0), 0, 0);
-            }
             header().stalled.store(1, Release);
         }
     }

@@ -143,9 +143,6 @@ pub fn record(
     if summary.deadlocked {
         context.warn("the program was ended: its threads waited for each other for ever");
     }
-    if odd.freed > 0 {
-        context.warn(&format!("the program used freed memory {} times, which is in the trace", odd.freed));
-    }
     if odd.unordered > 0 {
         context.warn(&format!(
             "{} reads met a write of another thread at the same time, so nobody knows what they found: {}; {} events that \
@@ -166,8 +163,12 @@ pub fn record(
     if odd.foreign > 0 {
         context.detail(&format!("{} reads found what code that is not instrumented had written", odd.foreign));
     }
+    if odd.freed > 0 {
+        context.detail(&format!("the program used freed memory {} times", odd.freed));
+    }
     if odd.foreign_unlocks > 0 {
-        context.warn(&format!("locks were given back {} times by threads that did not hold them", odd.foreign_unlocks));
+        context
+            .detail(&format!("locks were given back {} times by threads that did not hold them", odd.foreign_unlocks));
     }
     Ok(summary)
 }

@@ -1,0 +1,81 @@
+//! What went wrong in a recorded run is a finding.
+
+use crate::sturdy::program;
+use crate::support::*;
+
+fn compiled(source: &str) -> Folder {
+    let folder = Folder::new(&format!("faults-{source}"));
+    compile("gcc", &["-g", "-w", "-O1", "-fsanitize=thread"], &program(source), &folder.path("program"));
+    folder
+}
+
+/// Runs the program in one way, which is to give one finding with this headline. The findings of the recording hold.
+fn finds(folder: &Folder, how: &str, headline: &str) {
+    let output = snag(folder, &["run", "--keep", "run.snag", "--", "./program", how]);
+    let (out, err) = (text(&output), complaint(&output));
+    assert_eq!(output.status.code(), Some(1), "{how}: {out}{err}");
+    assert!(out.contains(headline), "{how}: no '{headline}' in {out}{err}");
+    assert!(out.contains("observed: it happened in the recorded run"), "{how}: {out}");
+    let json = snag(folder, &["check", "--format", "json", "-o", "found.json", "run.snag"]);
+    assert_eq!(json.status.code(), Some(1), "{how}: {}", complaint(&json));
+    let verified = snag(folder, &["verify", "run.snag", "found.json"]);
+    assert_eq!(verified.status.code(), Some(0), "{how}: {}{}", text(&verified), complaint(&verified));
+    let found = std::fs::read_to_string(folder.path("found.json")).unwrap();
+    assert!(found.contains("\"how\": \"observed\""), "{how}: {found}");
+}
+
+fn finds_nothing(folder: &Folder, how: &str, says: &str) {
+    for seed in ["0", "1", "2", "3"] {
+        let output = snag(folder, &["run", "--seed", seed, "--", "./program", how]);
+        assert_eq!(output.status.code(), Some(0), "{how}: {}{}", text(&output), complaint(&output));
+        assert!(text(&output).starts_with(says), "{how}: {}", text(&output));
+    }
+}
+
+/// Found a warning, and exit status 0.
+#[test]
+fn memory_is_used_after_its_end() {
+    let folder = compiled("freed.c");
+    finds(&folder, "f", "F1  use after free of");
+    finds(&folder, "r", "F1  use after free of");
+    finds(&folder, "d", "F1  double free of");
+    finds(&folder, "o", "F1  use after free of");
+    finds_nothing(&folder, "n", "1\n");
+}
+
+/// Found nothing, as the acquires that wait were not in the trace.
+#[test]
+fn deadlocks_that_happen() {
+    let folder = compiled("misused.c");
+    let headline = "D1  deadlock: T1 waits for right, T2 waits for left";
+    finds(&folder, "d", headline);
+    // Somebody sleeps, and may do something about it, so it ends when the program is ended.
+    finds(&folder, "s", headline);
+    let replayed = snag(&folder, &["replay", "run.snag", "--race", "D1"]);
+    assert_eq!(replayed.status.code(), Some(1), "{}{}", text(&replayed), complaint(&replayed));
+}
+
+#[test]
+fn locks_are_misused() {
+    let folder = compiled("misused.c");
+    finds(&folder, "o", "F1  release of lock left by a thread that does not hold it: in T1");
+    finds(&folder, "n", "F1  release of lock left by a thread that does not hold it: in main");
+    finds(&folder, "t", "F1  lock left is taken again by its holder, which waits for itself: in main");
+    finds(&folder, "w", "F1  lock both is taken again by its holder, which waits for itself: in main");
+    finds_nothing(&folder, "g", "well\n");
+}
+
+#[test]
+fn what_happened_can_be_suppressed() {
+    let folder = compiled("freed.c");
+    assert_eq!(snag(&folder, &["record", "-o", "run.snag", "--", "./program", "f"]).status.code(), Some(0));
+    for (line, status) in [("fault:writes", 0), ("race:freed.c", 0), ("mutex:freed.c", 1), ("fault:frees", 1)] {
+        std::fs::write(folder.path("known.supp"), format!("{line}\n")).unwrap();
+        let checked = snag(&folder, &["check", "--suppressions", "known.supp", "run.snag"]);
+        assert_eq!(checked.status.code(), Some(status), "{line}: {}", text(&checked));
+    }
+    let html = snag(&folder, &["check", "--format", "html", "run.snag"]);
+    assert!(text(&html).contains("<b>F1</b> use after free"), "{}", text(&html));
+    let sarif = snag(&folder, &["check", "--format", "sarif", "run.snag"]);
+    assert!(text(&sarif).contains("\"ruleId\": \"use-after-free\""), "{}", text(&sarif));
+}
