@@ -236,7 +236,7 @@ impl<'t> Checker<'t> {
     }
 
     /// Executes a schedule.
-    fn run(&self, schedule: impl IntoIterator<Item = EventId>, level: Level) -> Result<Machine<'_>, Violation> {
+    pub(crate) fn run(&self, schedule: impl IntoIterator<Item = EventId>, level: Level) -> Result<Machine<'_>, Violation> {
         let mut machine = self.start(level);
         schedule.into_iter().try_for_each(|event| machine.execute(event))?;
         Ok(machine)
@@ -277,7 +277,7 @@ impl<'t> Checker<'t> {
         self.facts.text(event)
     }
 
-    fn are_events_of_different_threads(&self, events: &[EventId]) -> Check {
+    pub(crate) fn are_events_of_different_threads(&self, events: &[EventId]) -> Check {
         let trace = self.facts.trace;
         self.are_events(events.iter().copied())?;
         let mut threads: Vec<_> = events.iter().map(|&event| (trace.thread_of(event), event)).collect();

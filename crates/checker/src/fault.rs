@@ -3,12 +3,17 @@
 //! Guarantee: what is accepted happened, by the letter of `docs/model.md`. There is no schedule to execute, as nothing is
 //! predicted: the trace itself is looked at, from its beginning to the event at which the fault happened.
 //!
+//! What only might have happened, the end of something that another thread uses, needs a schedule like a race.
+//!
 //! Cost: one look at each event before the fault.
 
 use crate::checker::Checker;
 use crate::machine::Check;
 use crate::violation::{ScheduleRule, Violation};
-use snag_model::{Action, EventId, Fault, FaultKind, LockId, Mode, Op, Stale, ThreadId, VarId, Variable};
+use snag_model::{
+    Action, BarrierId, CondId, EventId, Fault, FaultKind, Level, LockId, Mode, Op, Primitive, Stale, ThreadId, VarId,
+    Variable,
+};
 
 impl Checker<'_> {
     /// Whether a fault of this kind happened at `second`. `first` is what made it one: the free of the memory, or the last
@@ -24,11 +29,89 @@ impl Checker<'_> {
             }
             (FaultKind::LockMisuse, Action::Fault(Fault::Unheld { lock })) => self.holds(first, second, lock, false),
             (FaultKind::LockMisuse, Action::Fault(Fault::Want { lock, .. })) => self.holds(first, second, lock, true),
+            (FaultKind::DestroyedInUse, Action::Fault(Fault::Discard(primitive))) => match primitive {
+                Primitive::Lock(lock) => self.is_held(first, second, lock),
+                Primitive::Condition(condition) => self.is_waited_for(first, second, condition),
+                Primitive::Barrier(barrier) => self.is_filling(first, second, barrier),
+                Primitive::Semaphore(_) => {
+                    let detail = format!("nobody knows who waits at {}", self.text(second));
+                    Err(Violation::new(ScheduleRule::NotInUse, second, detail))
+                }
+            },
             _ => {
                 let detail = format!("{} is no '{}'", self.text(second), kind.word());
                 Err(Violation::new(ScheduleRule::OtherFault, second, detail))
             }
         }
+    }
+
+    /// Whether a schedule is feasible at a level and leads up to a use of something and to its end, by different threads, which can
+    /// come next in either order.
+    pub fn check_end_in_use(
+        &self,
+        schedule: impl IntoIterator<Item = EventId>,
+        first: EventId,
+        second: EventId,
+        level: Level,
+    ) -> Check {
+        self.are_events_of_different_threads(&[first, second])?;
+        let (used, ended) = (self.trace().action(first), self.trace().action(second));
+        let is_end = matches!(ended, Action::Fault(Fault::Discard(primitive)) if used.uses().any(|used| used == primitive));
+        if !is_end {
+            let detail = format!("{} does not use what ends at {}", self.text(first), self.text(second));
+            return Err(Violation::new(ScheduleRule::OtherFault, second, detail));
+        }
+        let after = self.run(schedule, level)?;
+        for event in [first, second] {
+            after.is_next(event)?;
+            after.leads_to(event)?;
+            after.missing_methods(event)?;
+        }
+        Ok(())
+    }
+
+    /// Somebody holds the lock before `second`, and `last` is what last changed who does.
+    fn is_held(&self, last: Option<EventId>, second: EventId, lock: LockId) -> Check {
+        let (held, changed) = self.holders(second, lock);
+        if !held.is_empty() && changed == last {
+            return Ok(());
+        }
+        let detail = match held.is_empty() {
+            true => format!("nobody holds the lock at {}", self.text(second)),
+            false => format!("another event is the last one of its lock before {}", self.text(second)),
+        };
+        Err(Violation::new(ScheduleRule::NotInUse, second, detail))
+    }
+
+    /// A wait for the condition began with `wait`, and its thread was not woken before `second`.
+    fn is_waited_for(&self, wait: Option<EventId>, second: EventId, condition: CondId) -> Check {
+        let trace = self.trace();
+        let begins = |&wait: &EventId| {
+            wait < second && matches!(trace.action(wait), Action::WaitBegin { condition: other, .. } if other == condition)
+        };
+        let waits = |wait: EventId| {
+            let own = |&event: &EventId| trace.thread_of(event) == trace.thread_of(wait);
+            !(wait.0 + 1..second.0).map(EventId).any(|event| own(&event))
+        };
+        if wait.filter(begins).is_some_and(waits) {
+            return Ok(());
+        }
+        let detail = format!("the thread that is named does not wait at {}", self.text(second));
+        Err(Violation::new(ScheduleRule::NotInUse, second, detail))
+    }
+
+    /// Threads have entered the barrier before `second`, the last one at `last`, and wait for others.
+    fn is_filling(&self, last: Option<EventId>, second: EventId, barrier: BarrierId) -> Check {
+        let trace = self.trace();
+        let declared = trace.tables.declarations.barriers.iter().find(|known| known.0 == barrier);
+        let enters = |event: &EventId| trace.action(*event) == Action::BarrierEnter { barrier };
+        let entered: Vec<EventId> = (0..second.0).map(EventId).filter(enters).collect();
+        let waits = declared.is_some_and(|&(_, parties)| !entered.len().is_multiple_of(parties as usize));
+        if waits && entered.last().copied() == last {
+            return Ok(());
+        }
+        let detail = format!("nobody is known to wait at the barrier of {}", self.text(second));
+        Err(Violation::new(ScheduleRule::NotInUse, second, detail))
     }
 
     /// `free` freed memory that is used at `second`, and it was not handed out again in between.
@@ -64,6 +147,32 @@ impl Checker<'_> {
     fn holds(&self, last: Option<EventId>, second: EventId, lock: LockId, does: bool) -> Check {
         let trace = self.trace();
         let thread = trace.thread_of(second);
+        let (held, changed) = self.holders(second, lock);
+        if held.contains(&thread) != does {
+            let whether = if does { "does not hold" } else { "holds" };
+            let detail = format!(
+                "thread {} {whether} lock {} at {}",
+                trace.tables.thread_name(thread),
+                trace.tables.lock_name(lock),
+                self.text(second)
+            );
+            return Err(Violation::new(ScheduleRule::NotMisused, second, detail));
+        }
+        if changed != last {
+            let detail = match changed {
+                Some(changed) => {
+                    format!("{} is the last event of its lock before {}", self.text(changed), self.text(second))
+                }
+                None => format!("no event of its lock is before {}", self.text(second)),
+            };
+            return Err(Violation::new(ScheduleRule::NotMisused, second, detail));
+        }
+        Ok(())
+    }
+
+    /// The threads that hold a lock before an event, and the last event that took it or gave it back.
+    fn holders(&self, second: EventId, lock: LockId) -> (Vec<ThreadId>, Option<EventId>) {
+        let trace = self.trace();
         // Who holds the lock, how, and how often; for each thread how often it held the lock when a wait gave it up.
         let mut held: Vec<(ThreadId, Mode, u32)> = Vec::new();
         let mut given_up: Vec<(ThreadId, u32)> = Vec::new();
@@ -86,25 +195,6 @@ impl Checker<'_> {
                 (_, None) => {}
             }
         }
-        if held.iter().any(|&(holder, ..)| holder == thread) != does {
-            let whether = if does { "does not hold" } else { "holds" };
-            let detail = format!(
-                "thread {} {whether} lock {} at {}",
-                trace.tables.thread_name(thread),
-                trace.tables.lock_name(lock),
-                self.text(second)
-            );
-            return Err(Violation::new(ScheduleRule::NotMisused, second, detail));
-        }
-        if changed != last {
-            let detail = match changed {
-                Some(changed) => {
-                    format!("{} is the last event of its lock before {}", self.text(changed), self.text(second))
-                }
-                None => format!("no event of its lock is before {}", self.text(second)),
-            };
-            return Err(Violation::new(ScheduleRule::NotMisused, second, detail));
-        }
-        Ok(())
+        (held.into_iter().map(|(holder, ..)| holder).collect(), changed)
     }
 }

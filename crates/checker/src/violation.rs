@@ -93,11 +93,13 @@ pub enum ScheduleRule {
     NotFreed,
     /// A lock is misused by a thread that does not hold it, or holds it already.
     NotMisused,
+    /// What is destroyed in use is held, or somebody waits for it.
+    NotInUse,
 }
 
 impl ScheduleRule {
     /// Every rule.
-    pub const ALL: [ScheduleRule; 42] = [
+    pub const ALL: [ScheduleRule; 43] = [
         ScheduleRule::UnknownEvent,
         ScheduleRule::EventTwice,
         ScheduleRule::ThreadOrder,
@@ -140,6 +142,7 @@ impl ScheduleRule {
         ScheduleRule::OtherFault,
         ScheduleRule::NotFreed,
         ScheduleRule::NotMisused,
+        ScheduleRule::NotInUse,
     ];
 
     /// Whether only witnesses at level `symbolic` can break it.
@@ -202,6 +205,7 @@ impl ScheduleRule {
             ScheduleRule::NotBlocked => "in a deadlock each thread waits for a lock that another one of them holds",
             ScheduleRule::OtherFault => "a fault is of the kind that its event says",
             ScheduleRule::NotFreed => "memory that is used after its end was freed last by the event that is named",
+            ScheduleRule::NotInUse => "what is destroyed in use is held, or somebody waits for it",
             ScheduleRule::NotMisused => "a lock is misused by a thread that does not hold it, or that has it already",
         }
     }

@@ -312,17 +312,20 @@ pub struct DeadlockClaim {
     pub level: Level,
 }
 
-/// Something that went wrong in the recorded run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Something that went wrong in the recorded run, or may.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FaultClaim {
     /// What.
     pub kind: FaultKind,
-    /// What made it wrong: the free of the memory, or the last event that took or gave back the lock, if there is one.
+    /// What made it wrong: the free of the memory, the last event that took or gave back the lock, if there is one, or the use of what
+    /// is destroyed.
     pub first: Option<EventId>,
     /// The event that was wrong.
     pub second: EventId,
     /// How many pairs of events share their locations.
     pub count: u64,
+    /// What happens before both, if it only may happen (at level `writer`).
+    pub schedule: Option<Schedule>,
 }
 
 impl Context<'_> {

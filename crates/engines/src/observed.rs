@@ -1,6 +1,8 @@
-//! What went wrong in the recorded run: uses of freed memory, misused locks, and deadlocks that happened.
+//! What went wrong in the recorded run: uses of freed memory, misused locks, things destroyed in use, and deadlocks that
+//! happened.
 //!
-//! Guarantee: every report happened. Nothing is predicted, so the trace itself is the proof; the checker looks at it.
+//! Guarantee: every report happened, and the trace itself is the proof; the checker looks at it. Only that something may be
+//! destroyed while another thread uses it is predicted too, by the clocks of SHB.
 //! Of several faults with the same pair of locations the first is reported, and how many there were.
 //!
 //! Cost: one look at each event, memory for each block that was freed and each lock that is held.
@@ -8,9 +10,11 @@
 use crate::engine::{
     About, Context, Cost, DeadlockClaim, Engine, EngineRef, FaultClaim, Found, Guarantee, Needs, Subject,
 };
+use crate::happens_before::times_of;
 use crate::holds::Holds;
 use snag_model::{
-    Action, EventId, Fault, FaultKind, Level, LocId, LockId, Mode, Schedule, Stale, ThreadId, Trace, VarId, Variable,
+    Action, BarrierId, CondId, EventId, Fault, FaultKind, Level, LocId, LockId, Mode, Primitive, Schedule, Stale, ThreadId,
+    Trace, VarId, Variable,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
@@ -65,15 +69,16 @@ impl Engine for Observed {
         }
         let (warnings, location_pairs) = (faults.iter().map(|fault| fault.count).sum(), faults.len() as u64);
         if settings.prove {
-            for (number, &claim) in faults.iter().enumerate() {
+            for (number, claim) in faults.iter().enumerate() {
                 if host.is_over() || number >= settings.max_races {
                     host.leave(Subject::LocationPair, crate::engine::TOO_MANY, faults.len() - number);
                     break;
                 }
-                if let Err(why) = host.fault(claim) {
+                if let Err(why) = host.fault(claim.clone()) {
                     host.leave(Subject::LocationPair, &why, 1);
                 }
             }
+            predicted(context, &seen);
             for pending in seen.deadlocks() {
                 let schedule = up_to_the_end(trace, &pending);
                 if let Err(why) = host.deadlock(DeadlockClaim { pending, schedule, level: Level::Writer }) {
@@ -87,6 +92,42 @@ impl Engine for Observed {
             looked_at: done,
             ..Found::nothing(context, started.elapsed())
         }
+    }
+}
+
+/// Proves that something may be destroyed while another thread uses it: the last use by each other thread and the end of it,
+/// neither of which happens before the other, come next after all that does happen before them.
+fn predicted(context: &Context, seen: &Seen) {
+    let Context { trace, cells, host, settings, .. } = *context;
+    let wanted = seen.ends.iter().flat_map(|&(used, end)| [used.0, end.0]).collect();
+    let times = times_of(trace, cells, wanted, &mut |_| !host.is_over());
+    // Those at the same two places are one finding.
+    let mut groups: Vec<([LocId; 2], FaultClaim)> = Vec::new();
+    for &(first, second) in &seen.ends {
+        let (Some(before), Some(more)) = (times.get(&first.0), times.get(&second.0)) else { continue };
+        if more[trace.thread_of(first).index()] > first {
+            continue;
+        }
+        let places = [first, second].map(|event| trace.events.location(event.index()));
+        let is_same = |(known, _): &&mut ([LocId; 2], FaultClaim)| {
+            *known == places && !places.contains(&LocId::NONE) && !settings.all_pairs
+        };
+        if let Some((_, claim)) = groups.iter_mut().find(is_same) {
+            claim.count += 1;
+            continue;
+        }
+        let mut ends: Vec<EventId> = before.iter().zip(more).map(|(a, b)| *a.max(b)).collect();
+        ends[trace.thread_of(first).index()] = first;
+        ends[trace.thread_of(second).index()] = second;
+        let (kind, schedule) = (FaultKind::DestroyedInUse, Some(Schedule::Prefixes(ends)));
+        groups.push((places, FaultClaim { kind, first: Some(first), second, count: 1, schedule }));
+    }
+    for (number, (_, claim)) in groups.iter().enumerate() {
+        if host.is_over() || number >= settings.max_races {
+            return host.leave(Subject::LocationPair, crate::engine::TOO_MANY, groups.len() - number);
+        }
+        // What SHB leaves unordered the checker accepts; should it not, it is nothing.
+        _ = host.fault(claim.clone());
     }
 }
 
@@ -112,6 +153,14 @@ struct Seen {
     changed: HashMap<LockId, EventId>,
     /// Waits that never end, by thread.
     wants: BTreeMap<ThreadId, (EventId, LockId, Mode)>,
+    /// The last use of things by each thread.
+    uses: HashMap<Primitive, Vec<(ThreadId, EventId)>>,
+    /// Threads that wait for a condition and have not been woken, and since when.
+    waiting: HashMap<ThreadId, (CondId, EventId)>,
+    /// How often barriers were entered, and when last.
+    entered: HashMap<BarrierId, (u32, EventId)>,
+    /// Last uses of things that end, and their ends, of different threads.
+    ends: Vec<(EventId, EventId)>,
 }
 
 impl Seen {
@@ -119,12 +168,13 @@ impl Seen {
     fn event(&mut self, trace: &Trace, id: EventId) -> Option<FaultClaim> {
         let action = trace.action(id);
         let thread = trace.thread_of(id);
+        self.note_use(thread, action, id);
         if let Some((lock, _)) = action.lock() {
             self.changed.insert(lock, id);
             self.holds.entry(thread).or_default().apply(action);
             return None;
         }
-        let fault = |kind: FaultKind, first: Option<EventId>| Some(FaultClaim { kind, first, second: id, count: 1 });
+        let fault = |kind: FaultKind, first: Option<EventId>| Some(FaultClaim { kind, first, second: id, count: 1, schedule: None });
         match action {
             Action::Wake { .. } => {
                 self.holds.entry(thread).or_default().apply(action);
@@ -148,12 +198,60 @@ impl Seen {
                 self.who_freed(trace.tables.variable(variable), variable).and_then(|free| fault(kind, Some(free)))
             }
             Action::Fault(Fault::Unheld { lock }) => fault(FaultKind::LockMisuse, self.changed.get(&lock).copied()),
+            Action::Fault(Fault::Discard(primitive)) => {
+                let first = self.in_use(trace, primitive);
+                let uses = self.uses.remove(&primitive).unwrap_or_default();
+                if first.is_none() {
+                    self.ends.extend(uses.into_iter().filter(|used| used.0 != thread).map(|used| (used.1, id)));
+                }
+                first.and_then(|first| fault(FaultKind::DestroyedInUse, Some(first)))
+            }
             Action::Fault(Fault::Want { lock, mode }) => {
                 self.wants.insert(thread, (id, lock, mode));
                 let first = self.changed.get(&lock).copied();
                 self.holds(thread, lock).and_then(|_| fault(FaultKind::LockMisuse, first))
             }
             _ => None,
+        }
+    }
+
+    fn note_use(&mut self, thread: ThreadId, action: Action, id: EventId) {
+        for used in action.uses() {
+            let by = self.uses.entry(used).or_default();
+            match by.iter_mut().find(|known| known.0 == thread) {
+                Some(known) => known.1 = id,
+                None => by.push((thread, id)),
+            }
+        }
+        match action {
+            Action::WaitBegin { condition, .. } => _ = self.waiting.insert(thread, (condition, id)),
+            Action::Wake { .. } => _ = self.waiting.remove(&thread),
+            Action::BarrierEnter { barrier } => {
+                let entered = self.entered.entry(barrier).or_insert((0, id));
+                *entered = (entered.0 + 1, id);
+            }
+            _ => {}
+        }
+    }
+
+    /// The event since which something is in use that ends here, if it is.
+    fn in_use(&self, trace: &Trace, primitive: Primitive) -> Option<EventId> {
+        match primitive {
+            Primitive::Lock(lock) => {
+                let is_held = self.holds.keys().any(|&thread| self.holds(thread, lock).is_some());
+                self.changed.get(&lock).copied().filter(|_| is_held)
+            }
+            Primitive::Condition(condition) => {
+                let waits = self.waiting.values().filter(|wait| wait.0 == condition);
+                waits.map(|wait| wait.1).min()
+            }
+            Primitive::Barrier(barrier) => {
+                let declared = trace.tables.declarations.barriers.iter().find(|known| known.0 == barrier)?;
+                let (entered, last) = *self.entered.get(&barrier)?;
+                (!entered.is_multiple_of(declared.1)).then_some(last)
+            }
+            // Who waits at a semaphore is not in the trace.
+            Primitive::Semaphore(_) => None,
         }
     }
 

@@ -8,7 +8,7 @@
 use crate::events::Event;
 use crate::ids::*;
 use crate::op::{MemoryOrder, Op};
-use crate::tables::Object;
+use crate::tables::{Object, Space};
 
 /// An operation and its operands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -189,6 +189,64 @@ pub enum Fault {
         /// The lock.
         lock: LockId,
     },
+    /// It destroyed something, initialised it again, or freed the memory it is in. That is wrong only while somebody uses it, or
+    /// may.
+    Discard(Primitive),
+}
+
+/// What threads synchronise with.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[allow(missing_docs)]
+pub enum Primitive {
+    Lock(LockId),
+    Condition(CondId),
+    Semaphore(SemId),
+    Barrier(BarrierId),
+}
+
+impl Primitive {
+    /// How many kinds there are.
+    pub const KINDS: u32 = 4;
+
+    /// The one of this kind and number; of a kind that there is not, a barrier.
+    pub fn of(kind: u32, id: u32) -> Primitive {
+        match kind {
+            0 => Primitive::Lock(LockId(id)),
+            1 => Primitive::Condition(CondId(id)),
+            2 => Primitive::Semaphore(SemId(id)),
+            _ => Primitive::Barrier(BarrierId(id)),
+        }
+    }
+
+    /// Its kind and number.
+    pub fn parts(self) -> (u32, u32) {
+        match self {
+            Primitive::Lock(id) => (0, id.0),
+            Primitive::Condition(id) => (1, id.0),
+            Primitive::Semaphore(id) => (2, id.0),
+            Primitive::Barrier(id) => (3, id.0),
+        }
+    }
+
+    /// Its names.
+    pub fn space(self) -> Space {
+        match self {
+            Primitive::Lock(_) => Space::Lock,
+            Primitive::Condition(_) => Space::Condition,
+            Primitive::Semaphore(_) => Space::Semaphore,
+            Primitive::Barrier(_) => Space::Barrier,
+        }
+    }
+
+    /// As an object that a missing method may reach.
+    pub fn object(self) -> Object {
+        match self {
+            Primitive::Lock(id) => Object::Lock(id),
+            Primitive::Condition(id) => Object::Condition(id),
+            Primitive::Semaphore(id) => Object::Semaphore(id),
+            Primitive::Barrier(id) => Object::Barrier(id),
+        }
+    }
 }
 
 /// How a thread uses memory that was freed.
@@ -293,6 +351,30 @@ impl Action {
         both.into_iter().flatten()
     }
 
+    /// What somebody may not destroy or free at the same time: a lock that it takes or gives back, a condition that it waits for or
+    /// notifies, a semaphore, a barrier that it enters. (Whoever leaves a barrier may leave what is no longer there.)
+    pub fn uses(self) -> impl Iterator<Item = Primitive> {
+        let both = match self {
+            Action::Acquire { lock, .. } | Action::Release { lock, .. } | Action::WaitEnd { lock, .. } => {
+                [Some(Primitive::Lock(lock)), None]
+            }
+            Action::Probe(Probe::Held { lock, .. }) => [Some(Primitive::Lock(lock)), None],
+            Action::WaitBegin { condition, lock } => {
+                [Some(Primitive::Lock(lock)), Some(Primitive::Condition(condition))]
+            }
+            Action::Notify { condition } | Action::NotifyAll { condition } => {
+                [Some(Primitive::Condition(condition)), None]
+            }
+            Action::SemPost { semaphore } | Action::SemWait { semaphore } => {
+                [Some(Primitive::Semaphore(semaphore)), None]
+            }
+            Action::Probe(Probe::Count { semaphore, .. }) => [Some(Primitive::Semaphore(semaphore)), None],
+            Action::BarrierEnter { barrier } => [Some(Primitive::Barrier(barrier)), None],
+            _ => [None, None],
+        };
+        both.into_iter().flatten()
+    }
+
     /// The lock that a thread has after it and had not before, or held once less, and how.
     #[inline]
     pub fn acquired(self) -> Option<(LockId, Mode)> {
@@ -386,6 +468,7 @@ impl Event {
             Op::Want => Action::Fault(Fault::Want { lock: LockId(target), mode: exclusive }),
             Op::ReadWant => Action::Fault(Fault::Want { lock: LockId(target), mode: shared }),
             Op::Unheld => Action::Fault(Fault::Unheld { lock: LockId(target) }),
+            Op::Discard => Action::Fault(Fault::Discard(Primitive::of(aux, target))),
             Op::Mark => Action::Mark { text: TextId(target) },
             Op::OtherRead => Action::Else(Else::Read { variable, into: optional(aux, SymbolId) }),
             Op::OtherWrite => Action::Else(Else::Write { variable, of: optional(aux, ExprId) }),
@@ -455,6 +538,10 @@ impl Event {
             Action::Fault(Fault::Want { lock, mode: Mode::Exclusive }) => plain(Op::Want, lock.0),
             Action::Fault(Fault::Want { lock, mode: Mode::Shared }) => plain(Op::ReadWant, lock.0),
             Action::Fault(Fault::Unheld { lock }) => plain(Op::Unheld, lock.0),
+            Action::Fault(Fault::Discard(primitive)) => {
+                let (kind, id) = primitive.parts();
+                with(Op::Discard, id, kind)
+            }
             Action::Mark { text } => plain(Op::Mark, text.0),
             Action::Else(Else::Read { variable, into }) => with(Op::OtherRead, variable.0, number(into.map(|id| id.0))),
             Action::Else(Else::Write { variable, of }) => with(Op::OtherWrite, variable.0, number(of.map(|id| id.0))),
@@ -483,6 +570,7 @@ mod tests {
                     Op::Notify | Op::NotifyAll | Op::SemPost | Op::SemWait | Op::BarrierEnter | Op::BarrierLeave => 0,
                     Op::Alloc | Op::Free | Op::MethodEnd | Op::Begin | Op::End => 0,
                     Op::TryFail | Op::ReadTryFail | Op::JoinFail => 0,
+                    Op::Discard => aux.min(3),
                     op if op.is_fault() => 0,
                     _ => aux,
                 };

@@ -9,11 +9,14 @@ pub enum FaultKind {
     DoubleFree,
     /// A lock was given back by a thread that did not hold it, or its holder waits for it for ever.
     LockMisuse,
+    /// A lock, a condition, a semaphore or a barrier was destroyed, initialised again or freed while it was in use, or may be.
+    DestroyedInUse,
 }
 
 impl FaultKind {
     /// Every kind.
-    pub const ALL: [FaultKind; 3] = [FaultKind::UseAfterFree, FaultKind::DoubleFree, FaultKind::LockMisuse];
+    pub const ALL: [FaultKind; 4] =
+        [FaultKind::UseAfterFree, FaultKind::DoubleFree, FaultKind::LockMisuse, FaultKind::DestroyedInUse];
 
     /// The word for it in machine output.
     pub fn word(self) -> &'static str {
@@ -21,6 +24,7 @@ impl FaultKind {
             FaultKind::UseAfterFree => "use-after-free",
             FaultKind::DoubleFree => "double-free",
             FaultKind::LockMisuse => "lock-misuse",
+            FaultKind::DestroyedInUse => "destroyed-in-use",
         }
     }
 

@@ -29,7 +29,7 @@ mod trace;
 pub mod trees;
 pub mod validate;
 
-pub use action::{Action, Else, Fault, Mode, Probe, Stale};
+pub use action::{Action, Else, Fault, Mode, Primitive, Probe, Stale};
 pub use cells::Cells;
 pub use events::Events;
 pub use fault::FaultKind;

@@ -68,11 +68,13 @@ pub enum Op {
     ReadWant = 45,
     /// A lock is given back by a thread that does not hold it.
     Unheld = 46,
+    /// The end of a lock, a condition, a semaphore or a barrier.
+    Discard = 47,
 }
 
 impl Op {
     /// Every operation, in the order of its code.
-    pub const ALL: [Op; 47] = [
+    pub const ALL: [Op; 48] = [
         Op::Read,
         Op::Write,
         Op::AtomicRead,
@@ -120,6 +122,7 @@ impl Op {
         Op::Want,
         Op::ReadWant,
         Op::Unheld,
+        Op::Discard,
     ];
 
     /// The operation with this code.
@@ -177,6 +180,7 @@ impl Op {
             Op::Want => "want",
             Op::ReadWant => "rwant",
             Op::Unheld => "release-unheld",
+            Op::Discard => "discard",
         }
     }
 
@@ -212,7 +216,7 @@ impl Op {
             || matches!(self, Op::Fork | Op::Join | Op::WaitBegin | Op::WaitEnd | Op::Wake)
             || matches!(self, Op::MethodBegin | Op::Reach | Op::Branch | Op::Let | Op::SemValue)
             || matches!(self, Op::OtherRead | Op::OtherWrite | Op::OtherLet | Op::OtherBranch)
-            || matches!(self, Op::Fence)
+            || matches!(self, Op::Fence | Op::Discard)
     }
 
     /// Is about a variable: an access, on whichever side of a branch, a heap block, or what an object leads to.
@@ -262,7 +266,7 @@ impl Op {
     /// Is about the recorded run alone: what went wrong there, or a wait that never ended. In schedules it has no effect.
     #[inline(always)]
     pub fn is_fault(self) -> bool {
-        self.is_stale() || matches!(self, Op::Want | Op::ReadWant | Op::Unheld)
+        self.is_stale() || matches!(self, Op::Want | Op::ReadWant | Op::Unheld | Op::Discard)
     }
 
     /// Is an atomic access.
@@ -302,7 +306,8 @@ impl Ops {
     pub const ALL: Ops = Ops((1 << Op::ALL.len()) - 1);
 
     /// All that are about the recorded run alone ([`Op::is_fault`]).
-    pub const FAULTS: &[Op] = &[Op::StaleRead, Op::StaleWrite, Op::StaleFree, Op::Want, Op::ReadWant, Op::Unheld];
+    pub const FAULTS: &[Op] =
+        &[Op::StaleRead, Op::StaleWrite, Op::StaleFree, Op::Want, Op::ReadWant, Op::Unheld, Op::Discard];
 
     /// Those of either set.
     pub fn or(self, other: Ops) -> Ops {

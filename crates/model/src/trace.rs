@@ -1,4 +1,4 @@
-use crate::action::Action;
+use crate::action::{Action, Primitive};
 use crate::events::{Event, Events};
 use crate::ids::*;
 use crate::op::{Op, Ops};
@@ -89,6 +89,7 @@ impl Trace {
             Op::BarrierEnter | Op::BarrierLeave => name(Space::Barrier),
             Op::MethodBegin | Op::MethodEnd => name(Space::Method),
             Op::Let | Op::OtherLet => name(Space::Symbol),
+            Op::Discard => name(Primitive::of(event.aux, 0).space()),
             Op::Mark => name(Space::Text),
             _ => String::new(),
         }

@@ -7,6 +7,7 @@
 
 mod heap;
 
+use crate::action::Primitive;
 use crate::bits::bits_of;
 use crate::events::{Event, Events};
 use crate::ids::*;
@@ -497,6 +498,7 @@ impl Validator {
             Op::StaleRead | Op::StaleWrite | Op::StaleFree => self.heap.stale(VarId(event.target), tables),
             Op::Want | Op::ReadWant => self.want(thread, LockId(event.target), event.op == Op::Want, tables),
             Op::Unheld => self.unheld(thread, LockId(event.target), tables),
+            Op::Discard => Ok(()),
             Op::Fence => fence(event),
             Op::Reach => {
                 self.described.insert(VarId(event.target));
@@ -566,6 +568,9 @@ impl Validator {
             Op::BarrierEnter | Op::BarrierLeave => known(Space::Barrier, event.target),
             Op::MethodBegin | Op::MethodEnd => known(Space::Method, event.target),
             Op::Let | Op::OtherLet => known(Space::Symbol, event.target),
+            Op::Discard => {
+                event.aux < Primitive::KINDS && known(Primitive::of(event.aux, 0).space(), event.target)
+            }
             Op::Mark => known(Space::Text, event.target),
             Op::Branch | Op::OtherBranch => event.target == 0 || known(Space::Text, event.target - 1),
             Op::Begin | Op::End | Op::Fence => true,

@@ -4,7 +4,8 @@ use crate::memory::peak_memory;
 use crate::options::Choice;
 use crate::plan::place_in_report;
 use snag_engines::{EngineRef, Reduction, Searches, Subject};
-use snag_model::{EventId, FaultKind, Level, LockId, RaceKind, Schedule};
+use snag_checker::{Checker, Violation};
+use snag_model::{EventId, FaultKind, Level, LockId, RaceKind, Schedule, Trace};
 
 /// A race with its proof.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,19 +47,37 @@ pub struct Deadlock {
     pub witness: Schedule,
 }
 
-/// Something that went wrong in the recorded run.
+/// Something that went wrong in the recorded run, or may.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
     /// Who found it.
     pub engine: EngineRef,
     /// What.
     pub kind: FaultKind,
-    /// What made it wrong: the free of the memory, or the last event that took or gave back the lock, if there is one.
+    /// What made it wrong: the free of the memory, the last event that took or gave back the lock, if there is one, or the use of what
+    /// is destroyed.
     pub first: Option<EventId>,
     /// The event that was wrong. The checker has accepted it.
     pub second: EventId,
     /// How many pairs of events share their locations.
     pub count: u64,
+    /// What happens before both, if it may happen and did not. The checker has accepted it.
+    pub witness: Option<Schedule>,
+}
+
+impl Fault {
+    /// The level at which witnesses of faults are checked.
+    pub const LEVEL: Level = Level::Writer;
+
+    /// Whether the checker accepts it.
+    pub(crate) fn check(&self, trace: &Trace, checker: &Checker) -> Result<(), Violation> {
+        match (&self.witness, self.first) {
+            (Some(witness), Some(first)) => {
+                checker.check_end_in_use(witness.iter(trace), first, self.second, Fault::LEVEL)
+            }
+            (_, first) => checker.check_fault(self.kind, first, self.second),
+        }
+    }
 }
 
 /// A pair that an engine believes in and that was not proved.

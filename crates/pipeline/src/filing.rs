@@ -264,10 +264,14 @@ impl Host for Filing<'_, '_> {
     }
 
     fn fault(&self, claim: FaultClaim) -> Result<(), String> {
-        let FaultClaim { kind, first, second, count } = claim;
-        let checker = self.checker(EventId(second.0 + 1));
-        checker.check_fault(kind, first, second).map_err(|why| format!("refused by the checker: {why}"))?;
-        self.lock().analysis.faults.push(Fault { engine: self.engine, kind, first, second, count });
+        let FaultClaim { kind, first, second, count, schedule: witness } = claim;
+        let fault = Fault { engine: self.engine, kind, first, second, count, witness };
+        let checker = match fault.witness {
+            None => self.checker(EventId(second.0 + 1)),
+            Some(_) => self.checkers.of_all(),
+        };
+        fault.check(self.trace, &checker).map_err(|why| format!("refused by the checker: {why}"))?;
+        self.lock().analysis.faults.push(fault);
         Ok(())
     }
 

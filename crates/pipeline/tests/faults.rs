@@ -92,6 +92,43 @@ fn who_only_waits_is_no_part_of_a_deadlock() {
 }
 
 #[test]
+fn what_is_held_or_waited_for_is_not_to_be_destroyed() {
+    let destroyed = |first: u32, second: u32| vec![(FaultKind::DestroyedInUse, Some(first), second, 1)];
+    assert_eq!(faults(&["T|acq(l)|", "U|discard(lock:l)|"]), destroyed(0, 1));
+    assert_eq!(faults(&["T|acq(l)|", "T|discard(lock:l)|"]), destroyed(0, 1));
+    assert_eq!(faults(&["T|acq(l)|", "T|wait-begin(c,l)|", "U|discard(condition:c)|"]), destroyed(1, 2));
+    let waked = ["T|acq(l)|", "T|wait-begin(c,l)|", "U|notify(c)|", "T|wake(c,2)|", "T|discard(lock:l)|"];
+    assert_eq!(faults(&waked), []);
+    assert_eq!(faults(&["%barrier b 2", "T|barrier-enter(b)|", "U|discard(barrier:b)|"]), destroyed(0, 1));
+    let all = ["%barrier b 2", "T|barrier-enter(b)|", "U|barrier-enter(b)|", "U|barrier-leave(b)|"];
+    assert_eq!(faults(&[&all[..], &["U|discard(barrier:b)|"]].concat()), []);
+}
+
+/// The last use by another thread, and its schedule.
+#[test]
+fn what_others_may_still_use_is_not_to_be_destroyed() {
+    let predicted = |lines: &[&str]| {
+        let trace = trace(lines);
+        let analysis = found(&trace, Options::default());
+        let told = |fault: &snag_pipeline::Fault| {
+            let witness = fault.witness.as_ref().expect("it did not happen");
+            let events: Vec<u32> = witness.iter(&trace).map(|id| id.0).collect();
+            (fault.first.unwrap().0, fault.second.0, events)
+        };
+        analysis.faults.iter().map(told).collect::<Vec<_>>()
+    };
+    let lock = ["T|acq(l)|", "T|rel(l)|", "U|w(x)|", "U|discard(lock:l)|"];
+    assert_eq!(predicted(&lock), [(1, 3, vec![0, 2])]);
+    let condition = ["T|acq(l)|", "T|rel(l)|", "T|notify(c)|", "U|acq(l)|", "U|rel(l)|", "U|discard(condition:c)|"];
+    assert_eq!(predicted(&condition), [(2, 5, vec![0, 1, 3, 4])]);
+    assert_eq!(predicted(&["%semaphore s 1", "T|sem-wait(s)|", "U|discard(semaphore:s)|"]), [(0, 1, vec![])]);
+    // Who has had the lock since knows that the other one has given it back.
+    assert_eq!(predicted(&["T|acq(l)|", "T|rel(l)|", "U|acq(l)|", "U|rel(l)|", "U|discard(lock:l)|"]), []);
+    assert_eq!(predicted(&["U|fork(T)|", "T|acq(l)|", "T|rel(l)|", "U|join(T)|", "U|discard(lock:l)|"]), []);
+    assert_eq!(predicted(&["T|sem-post(s)|", "U|sem-wait(s)|", "U|discard(semaphore:s)|"]), []);
+}
+
+#[test]
 fn the_checker_refuses_what_did_not_happen() {
     let trace = trace(&[
         "T|alloc(0x10:8)|",
@@ -124,6 +161,23 @@ fn the_checker_refuses_what_did_not_happen() {
     ];
     for (kind, first, second) in wrong {
         assert!(check(kind, first, second).is_err(), "{kind:?} {first:?} {second}");
+    }
+}
+
+#[test]
+fn the_checker_refuses_ends_that_are_not_near_a_use() {
+    let trace = trace(&["T|acq(l)|", "T|rel(l)|", "U|acq(m)|", "U|rel(m)|", "U|discard(lock:l)|"]);
+    let cells = Cells::of(&trace);
+    let checker = Checker::new(&trace, &cells);
+    let check = |schedule: &[u32], first: u32, second: u32| {
+        let schedule = schedule.iter().map(|&event| EventId(event));
+        checker.check_end_in_use(schedule, EventId(first), EventId(second), snag_model::Level::Writer).is_ok()
+    };
+    assert!(check(&[0, 2, 3], 1, 4) && check(&[2, 3], 0, 4));
+    let wrong: [(&[u32], u32, u32); 5] =
+        [(&[0, 1, 2, 3], 1, 4), (&[0, 2], 1, 4), (&[0], 1, 2), (&[0, 2, 3], 4, 1), (&[0, 1, 2], 3, 4)];
+    for (schedule, first, second) in wrong {
+        assert!(!check(schedule, first, second), "{schedule:?} {first} {second}");
     }
 }
 

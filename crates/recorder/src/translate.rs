@@ -394,6 +394,7 @@ impl Translator {
             op::LOCK | op::READ_LOCK => self.lock(a, b, code == op::LOCK, pc),
             op::UNLOCK => self.unlock(a, b, pc),
             op::LOCK_NEW => {
+                self.discard_lock(a, detail == wire::DESTROYED, pc);
                 self.objects.locks.remove(&a);
             }
             op::FORK => {
@@ -421,11 +422,15 @@ impl Translator {
                 self.plain(op, condition.0, 0, pc);
             }
             op::CONDITION_NEW => {
+                self.discard_others(a, pc);
                 self.objects.conditions.remove(&a);
             }
             op::SEM_NEW => {
+                self.discard_others(a, pc);
                 self.objects.semaphores.remove(&a);
-                self.semaphore(a, b);
+                if detail != wire::DESTROYED {
+                    self.semaphore(a, b);
+                }
             }
             op::SEM_POST => {
                 let id = self.semaphore(a, b);
@@ -441,6 +446,7 @@ impl Translator {
             op::WANT => self.want(a, b, detail != 0, pc),
             op::WHOLE => {}
             op::BARRIER_NEW => {
+                self.discard_others(a, pc);
                 self.objects.barriers.remove(&a);
                 if b > 0 {
                     let parties = b.min(u32::MAX as u64) as u32;

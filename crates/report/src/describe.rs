@@ -28,6 +28,8 @@ pub fn about_to(trace: &Trace, event: EventId) -> String {
         Op::Rmw => "read and write",
         Op::AtomicRead => "read",
         Op::AtomicWrite => "write",
+        Op::Want => Op::Acquire.word(),
+        Op::ReadWant => Op::ReadAcquire.word(),
         op => op.word(),
     };
     let target = words::target(trace, event);

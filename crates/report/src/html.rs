@@ -150,7 +150,7 @@ impl<W: Write> TracePage<'_, W> {
     fn fault(&mut self, number: u64, fault: &Fault) -> io::Result<()> {
         let headline = text::fault_headline(self.trace, fault);
         writeln!(self.out, "<h3><b>F{number}</b> {}</h3>", Escaped(&headline))?;
-        for line in text::happened(self.trace, fault) {
+        for line in text::happened(self.trace, self.analysis, fault) {
             self.paragraph(&line)?;
         }
         let (background, trace) = (self.background, self.trace);
@@ -158,7 +158,10 @@ impl<W: Write> TracePage<'_, W> {
         for paragraph in background.iter().flat_map(|background| describe::of_events(trace, *background, &events)) {
             writeln!(self.out, "<div class=\"scroll\"><pre>{}</pre></div>", Escaped(&paragraph.join("\n")))?;
         }
-        Ok(())
+        match &fault.witness {
+            Some(witness) => self.witness(witness, &text::fault_goal(fault), "next"),
+            None => Ok(()),
+        }
     }
 
     fn candidate(&mut self, number: u64, pair: &Candidate) -> io::Result<()> {

@@ -217,18 +217,27 @@ fn deadlock<W: Write>(
     json.end()
 }
 
-/// What went wrong in the recorded run: no schedule belongs to it.
+/// What went wrong in the recorded run, to which no schedule belongs, or may.
 fn fault<W: Write>(json: &mut Emitter<W>, shown: Shown, number: u64, fault: &Fault) -> io::Result<()> {
     json.object()?;
     json.string_at("id", &format!("F{number}"))?;
     json.string_at("engine", fault.engine.name())?;
     json.string_at("kind", fault.kind.word())?;
-    json.string_at("how", "observed")?;
+    match fault.witness {
+        None => json.string_at("how", "observed")?,
+        Some(_) => {
+            json.string_at("how", "predicted")?;
+            json.string_at("level", Fault::LEVEL.word())?;
+        }
+    }
     if let Some(first) = fault.first {
         access(json, "first", shown, first)?;
     }
     access(json, "second", shown, fault.second)?;
-    json.boolean_at("verified", true)?;
+    match &fault.witness {
+        Some(witness) => proof(json, shown.trace, witness, &[])?,
+        None => json.boolean_at("verified", true)?,
+    }
     json.integer_at("count", fault.count)?;
     json.end()
 }

@@ -26,10 +26,11 @@ enum Rule {
     UseAfterFree,
     DoubleFree,
     LockMisuse,
+    DestroyedInUse,
 }
 
 impl Rule {
-    const ALL: [Rule; 7] = [
+    const ALL: [Rule; 8] = [
         Rule::Race,
         Rule::Deadlock,
         Rule::Candidate,
@@ -37,6 +38,7 @@ impl Rule {
         Rule::UseAfterFree,
         Rule::DoubleFree,
         Rule::LockMisuse,
+        Rule::DestroyedInUse,
     ];
 
     fn of(kind: FaultKind) -> Rule {
@@ -44,6 +46,7 @@ impl Rule {
             FaultKind::UseAfterFree => Rule::UseAfterFree,
             FaultKind::DoubleFree => Rule::DoubleFree,
             FaultKind::LockMisuse => Rule::LockMisuse,
+            FaultKind::DestroyedInUse => Rule::DestroyedInUse,
         }
     }
 
@@ -56,6 +59,7 @@ impl Rule {
             Rule::UseAfterFree => FaultKind::UseAfterFree.word(),
             Rule::DoubleFree => FaultKind::DoubleFree.word(),
             Rule::LockMisuse => FaultKind::LockMisuse.word(),
+            Rule::DestroyedInUse => FaultKind::DestroyedInUse.word(),
         }
     }
 
@@ -74,6 +78,9 @@ impl Rule {
             Rule::UseAfterFree => "Memory was used after it was freed.",
             Rule::DoubleFree => "A block of memory was freed twice.",
             Rule::LockMisuse => "A lock was given back by a thread that did not hold it, or taken again by its holder.",
+            Rule::DestroyedInUse => {
+                "A lock, condition, semaphore or barrier is destroyed, initialised again or freed while threads may use it."
+            }
             Rule::Order => "Memory orders leave two accesses to the same memory unordered, and one of them writes.",
         }
     }
@@ -204,11 +211,18 @@ impl<W: Write> Results<'_, W> {
         self.end(&format!("D{number}"), deadlock.engine.name(), deadlock.level.word(), None, None)
     }
 
-    /// It happened, so no schedule has to prove it: its events are all there is.
+    /// If it happened no schedule has to prove it: its events are all there is.
     fn fault(&mut self, number: u64, fault: &Fault) -> io::Result<()> {
         let headline = text::fault_headline(self.trace, fault);
         self.begin(Rule::of(fault.kind), &headline, &text::events(fault))?;
-        self.end(&format!("F{number}"), fault.engine.name(), "observed", Some(fault.count), None)
+        let level = match &fault.witness {
+            None => "observed",
+            Some(witness) => {
+                self.code_flow(witness, &text::fault_goal(fault))?;
+                Fault::LEVEL.word()
+            }
+        };
+        self.end(&format!("F{number}"), fault.engine.name(), level, Some(fault.count), None)
     }
 
     fn candidate(&mut self, number: u64, pair: &Candidate) -> io::Result<()> {

@@ -136,7 +136,7 @@ impl Suppressions {
         let first = fault.first.unwrap_or(fault.second);
         let (races, by_mutex) = match fault.kind {
             FaultKind::UseAfterFree | FaultKind::DoubleFree => (self.pair(trace, stack, [first, fault.second]), false),
-            FaultKind::LockMisuse => (None, true),
+            FaultKind::LockMisuse | FaultKind::DestroyedInUse => (None, true),
         };
         let events = [first, fault.second];
         let own = |rule: &Rule| match rule.kind {

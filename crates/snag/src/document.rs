@@ -153,6 +153,12 @@ pub struct FaultClaim {
     pub first: Option<AccessClaim>,
     /// The event that was wrong.
     pub second: AccessClaim,
+    /// At which level it is said to be proved, if it did not happen.
+    #[serde(default)]
+    pub level: Option<String>,
+    /// What happens before, if it did not happen.
+    #[serde(default)]
+    pub witness: Option<Vec<u32>>,
     verified: bool,
     count: u64,
 }

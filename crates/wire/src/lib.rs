@@ -227,6 +227,9 @@ pub mod op {
 /// [`op::STOPPED`]: the thread waits for what is at the address.
 pub const WAITS: u8 = 1 << 7;
 
+/// [`op::LOCK_NEW`] and its kin: it is destroyed, not made.
+pub const DESTROYED: u8 = 1;
+
 /// Detail of an atomic whose values are not known. Set by the tool.
 pub const WITHOUT_VALUES: u8 = 1 << 6;
 

@@ -9,7 +9,7 @@ use snag_model::events::{Event, Events};
 use snag_model::ids::*;
 use snag_model::op::{MemoryOrder, Op};
 use snag_model::tables::{Object, Space, Tables};
-use snag_model::{Action, Else, Fault, Mode, Probe, Stale};
+use snag_model::{Action, Else, Fault, Mode, Primitive, Probe, Stale};
 use std::collections::HashSet;
 use std::io::Read;
 
@@ -365,6 +365,15 @@ fn bracketed(rest: &mut Cursor, op: Op, tables: &mut Tables) -> Parsed<Action> {
         }
         Op::Want | Op::ReadWant => Action::Fault(Fault::Want { lock: lock(rest, tables)?, mode }),
         Op::Unheld => Action::Fault(Fault::Unheld { lock: lock(rest, tables)? }),
+        Op::Discard => Action::Fault(Fault::Discard(match member(rest, tables)? {
+            Object::Lock(id) => Primitive::Lock(id),
+            Object::Condition(id) => Primitive::Condition(id),
+            Object::Semaphore(id) => Primitive::Semaphore(id),
+            Object::Barrier(id) => Primitive::Barrier(id),
+            Object::Variable(_) | Object::Thread(_) => {
+                return Err("only a lock, a condition, a semaphore or a barrier can be discarded".to_owned());
+            }
+        })),
         Op::Mark => Action::Mark { text: named(rest, tables, Space::Text, TextId)? },
         Op::Begin | Op::End | Op::Branch | Op::OtherBranch => {
             unreachable!("'{}' has no bracket of this kind", op.word())

@@ -358,6 +358,7 @@ fn operands(out: &mut String, action: Action, tables: &Tables) -> std::result::R
         Action::Fault(Fault::Want { lock: wanted, .. } | Fault::Unheld { lock: wanted }) => {
             put!(out, "({})", lock(wanted));
         }
+        Action::Fault(Fault::Discard(primitive)) => put!(out, "({})", spelled_object(primitive.object(), tables)),
         Action::Mark { text } => put!(out, "({})", name(Space::Text, text.0)),
     }
     Ok(())

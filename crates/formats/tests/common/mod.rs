@@ -200,6 +200,7 @@ pub fn random_trace(seed: u64, events: usize) -> Trace {
             Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => below(Space::Lock),
             Op::OtherAcquire | Op::OtherRelease | Op::TryFail | Op::ReadTryFail => below(Space::Lock),
             Op::Want | Op::ReadWant | Op::Unheld => below(Space::Lock),
+            Op::Discard => 2,
             Op::Fork | Op::Join | Op::JoinFail => below(Space::Thread),
             Op::WaitBegin | Op::Wake | Op::WaitEnd | Op::Notify | Op::NotifyAll => 2,
             Op::SemPost | Op::SemWait | Op::SemValue => below(Space::Semaphore),
@@ -223,6 +224,7 @@ pub fn random_trace(seed: u64, events: usize) -> Trace {
             Op::MethodBegin | Op::Reach => random.below(tables.reach_count()) as u32,
             Op::Let | Op::OtherLet => random.below(4) as u32,
             Op::SemValue => random.below(9) as u32,
+            Op::Discard => random.below(4) as u32,
             _ => 0,
         };
         if op.is_access() {

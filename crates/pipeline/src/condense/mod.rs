@@ -256,11 +256,13 @@ impl<'t> Whole<'t> {
             refused.extend(verdict.err().map(|why| (deadlock.engine, Subject::Cycle, why, None)));
             verdict.is_ok()
         });
-        analysis.faults.retain(|fault| {
+        analysis.faults.retain_mut(|fault| {
+            let leads_to: Vec<EventId> = fault.first.into_iter().chain([fault.second]).collect();
+            if let Some(witness) = &mut fault.witness {
+                expanded(witness, &leads_to);
+            }
             let verdict = match &checker {
-                Some(checker) if !time.is_over() => {
-                    checker.check_fault(fault.kind, fault.first, fault.second).map_err(|_| NOT_ACCEPTED)
-                }
+                Some(checker) if !time.is_over() => fault.check(whole, checker).map_err(|_| NOT_ACCEPTED),
                 _ => Err(NOT_CHECKED),
             };
             refused.extend(verdict.err().map(|why| (fault.engine, Subject::LocationPair, why, None)));
@@ -297,8 +299,9 @@ impl<'t> Whole<'t> {
             is_read
         });
         analysis.faults.retain(|fault| {
-            refused.extend((fault.second >= end).then_some((fault.engine, Subject::LocationPair, NOT_CHECKED, None)));
-            fault.second < end
+            let is_read = fault.second < end && fault.witness.as_ref().is_none_or(|witness| end_of(witness) <= end);
+            refused.extend((!is_read).then_some((fault.engine, Subject::LocationPair, NOT_CHECKED, None)));
+            is_read
         });
         analysis.deadlocks.retain(|deadlock| {
             let is_read = deadlock.pending.iter().all(|&event| event < end) && end_of(&deadlock.witness) <= end;

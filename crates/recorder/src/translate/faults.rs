@@ -1,7 +1,7 @@
 //! What goes wrong in a run: uses of freed memory, and waits for locks that never end.
 
 use super::Translator;
-use snag_model::Op;
+use snag_model::{Op, Primitive};
 use std::collections::HashSet;
 
 /// A lock for which a thread waits.
@@ -20,6 +20,44 @@ impl Translator {
         self.oddities.freed += 1;
         let size = self.heap.freed_part(address, size);
         self.emit(op, address, size, 0, pc, None, None);
+    }
+
+    /// A lock is destroyed, or initialised again. What only one thread has used nobody else uses. (A lock of its own that a thread
+    /// has left behind, held, in memory of its stack is not the one that is initialised there later.)
+    pub(super) fn discard_lock(&mut self, address: u64, is_destroyed: bool, pc: u64) {
+        let Some(lock) = self.objects.locks.get(&address) else { return };
+        let is_held = lock.owner.is_some() || !lock.readers.is_empty();
+        let primitive = Primitive::Lock(lock.id);
+        if lock.shared || is_held && is_destroyed {
+            self.discard(primitive, pc);
+        }
+    }
+
+    /// The same of anything else.
+    pub(super) fn discard_others(&mut self, address: u64, pc: u64) {
+        let condition = self.objects.conditions.get(&address).copied().map(Primitive::Condition);
+        let semaphore = self.objects.semaphores.get(&address).map(|&(id, _)| Primitive::Semaphore(id));
+        let barrier = self.objects.barriers.get(&address).map(|barrier| Primitive::Barrier(barrier.id));
+        for primitive in [condition, semaphore, barrier].into_iter().flatten() {
+            self.discard(primitive, pc);
+        }
+    }
+
+    /// The memory of all this is freed.
+    pub(super) fn discard_all(&mut self, address: u64, size: u64, pc: u64) {
+        let memory = address..address.saturating_add(size);
+        let locks: Vec<u64> = self.objects.locks.range(memory.clone()).map(|(&at, _)| at).collect();
+        let conditions = self.objects.conditions.range(memory.clone()).map(|(&at, _)| at);
+        let semaphores = self.objects.semaphores.range(memory.clone()).map(|(&at, _)| at);
+        let others = conditions.chain(semaphores).chain(self.objects.barriers.range(memory).map(|(&at, _)| at));
+        let others: Vec<u64> = others.collect();
+        locks.into_iter().for_each(|at| self.discard_lock(at, true, pc));
+        others.into_iter().for_each(|at| self.discard_others(at, pc));
+    }
+
+    fn discard(&mut self, primitive: Primitive, pc: u64) {
+        let (kind, id) = primitive.parts();
+        self.plain(Op::Discard, id, kind, pc);
     }
 
     /// The thread that runs goes to sleep until it can have a lock.

@@ -15,9 +15,18 @@ pub struct Lock {
     pub owner: Option<(usize, u32)>,
     /// Threads that hold it for reading, and how often.
     pub readers: Vec<(usize, u32)>,
+    /// The thread that has used it, if only one has.
+    pub user: Option<usize>,
+    /// Several have.
+    pub shared: bool,
 }
 
 impl Lock {
+    /// A thread uses it.
+    pub fn used_by(&mut self, thread: usize) {
+        self.shared |= *self.user.get_or_insert(thread) != thread;
+    }
+
     /// Whether the thread may take it, for writing or reading.
     pub fn is_open_to(&self, thread: usize, writes: bool) -> bool {
         self.owner.is_none_or(|(owner, _)| owner == thread)

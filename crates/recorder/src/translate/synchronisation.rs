@@ -33,9 +33,12 @@ impl Translator {
             let name = self.object_name(what, address, size);
             let id = LockId(self.tables.intern(Space::Lock, &name));
             self.new_code.locks.push((id, address));
-            self.objects.locks.insert(address, Lock { id, owner: None, readers: Vec::new() });
+            self.objects.locks.insert(address, Lock { id, owner: None, readers: Vec::new(), user: None, shared: false });
         }
-        self.objects.locks.get_mut(&address).expect("just made")
+        let thread = self.current;
+        let lock = self.objects.locks.get_mut(&address).expect("just made");
+        lock.used_by(thread);
+        lock
     }
 
     pub(super) fn lock(&mut self, address: u64, lock_kind: u64, writes: bool, pc: u64) {

@@ -126,14 +126,17 @@ impl<W: Write> TraceText<'_, W> {
     fn fault(&mut self, number: u64, fault: &Fault) -> io::Result<()> {
         let (trace, background) = (self.trace, self.background);
         self.headline(&format!("F{number}"), &fault_headline(trace, fault))?;
-        for line in happened(trace, fault) {
+        for line in happened(trace, self.analysis, fault) {
             self.line(&line)?;
         }
         for paragraph in background.iter().flat_map(|known| describe::of_events(trace, *known, &events(fault))) {
             writeln!(self.out)?;
             paragraph.iter().try_for_each(|line| self.line(line))?;
         }
-        writeln!(self.out)
+        match &fault.witness {
+            Some(witness) => self.witness(witness, &fault_goal(fault), |_| "next".to_owned()),
+            None => writeln!(self.out),
+        }
     }
 
     fn candidate(&mut self, number: u64, pair: &Candidate) -> io::Result<()> {
@@ -280,6 +283,9 @@ pub(crate) fn fault_headline(trace: &Trace, fault: &Fault) -> String {
     let target = words::target(trace, fault.second);
     let target = words::clean(&target);
     let (thread, place) = (words::thread(trace, fault.second), words::place(trace, fault.second));
+    if fault.kind == FaultKind::DestroyedInUse {
+        return format!("{} is destroyed in use {}", target, both_ends(trace, fault));
+    }
     let what = match (fault.kind, trace.events.ops()[fault.second.index()]) {
         (FaultKind::UseAfterFree, op) => {
             let how = if op == Op::StaleRead { "read" } else { "write" };
@@ -287,9 +293,24 @@ pub(crate) fn fault_headline(trace: &Trace, fault: &Fault) -> String {
         }
         (FaultKind::DoubleFree, _) => format!("double free of {target}: free"),
         (FaultKind::LockMisuse, Op::Unheld) => format!("release of lock {target} by a thread that does not hold it:"),
-        (FaultKind::LockMisuse, _) => format!("lock {target} is taken again by its holder, which waits for itself:"),
+        (FaultKind::DestroyedInUse | FaultKind::LockMisuse, _) => format!("lock {target} is taken again by its holder, which waits for itself:"),
     };
     format!("{what} in {thread} at {place}")
+}
+
+/// Where something is destroyed, and who uses it.
+fn both_ends(trace: &Trace, fault: &Fault) -> String {
+    let at = |event: EventId| format!("in {} at {}", words::thread(trace, event), words::place(trace, event));
+    let end = at(fault.second);
+    match fault.first {
+        Some(first) => format!("{end}: {} {}", trace.events.ops()[first.index()].word(), at(first)),
+        None => end,
+    }
+}
+
+/// What a fault leads to that may happen.
+pub(crate) fn fault_goal(fault: &Fault) -> Goal {
+    Goal { events: events(fault), ..Goal::default() }
 }
 
 /// The events of a fault.
@@ -298,7 +319,7 @@ pub(crate) fn events(fault: &Fault) -> Vec<EventId> {
 }
 
 /// What happened, event by event, and what the reader may rely on.
-pub(crate) fn happened(trace: &Trace, fault: &Fault) -> Vec<String> {
+pub(crate) fn happened(trace: &Trace, analysis: &Analysis, fault: &Fault) -> Vec<String> {
     let events = events(fault);
     let rows: Vec<[String; 3]> = events
         .iter()
@@ -320,7 +341,10 @@ pub(crate) fn happened(trace: &Trace, fault: &Fault) -> Vec<String> {
     if fault.kind == FaultKind::LockMisuse && fault.first.is_none() {
         lines.push("nobody has held the lock before".to_owned());
     }
-    lines.push("observed: it happened in the recorded run".to_owned());
+    lines.push(match fault.witness {
+        None => "observed: it happened in the recorded run".to_owned(),
+        Some(_) => guarantee(analysis, fault.engine, Fault::LEVEL.word()),
+    });
     lines.push(pair_count(fault.count));
     lines
 }

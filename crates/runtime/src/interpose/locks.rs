@@ -10,7 +10,7 @@ use crate::base::thread::{self, Thread, inside};
 use crate::interpose::cancel;
 use crate::scheduler::observe;
 use crate::scheduler::{Deadline, Next, acquire, block, block_cancellable, enter, is_on, release, wake, yield_now};
-use crate::wire::{head, lock, op};
+use crate::wire::{DESTROYED, head, lock, op};
 use crate::{pass_on, stubs};
 use core::ffi::c_int;
 use core::sync::atomic::Ordering::Relaxed;
@@ -231,7 +231,7 @@ extern "C" fn mutex_init(mutex: Pointer, attributes: Pointer, pc: usize) -> c_in
 
 extern "C" fn mutex_destroy(mutex: Pointer, pc: usize) -> c_int {
     if enter(Next::on(op::LOCK_NEW, pc, mutex as usize)).is_some() {
-        record(op::LOCK_NEW, pc, mutex, lock::MUTEX);
+        put3(head(op::LOCK_NEW, DESTROYED, pc), mutex as u64, lock::MUTEX);
     }
     pass_on!(pthread_mutex_destroy(mutex: Pointer) -> c_int)
 }

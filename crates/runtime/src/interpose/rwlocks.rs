@@ -6,7 +6,7 @@ use crate::base::thread::inside;
 use crate::interpose::locks::{Wanted, contend, record_failure, wake_anyway};
 use crate::scheduler::observe;
 use crate::scheduler::{Deadline, Next, enter, wake};
-use crate::wire::{head, lock, op};
+use crate::wire::{DESTROYED, head, lock, op};
 use crate::{pass_on, stubs};
 use core::ffi::c_int;
 
@@ -119,7 +119,7 @@ extern "C" fn rwlock_init(at: Pointer, attributes: Pointer, pc: usize) -> c_int 
 
 extern "C" fn rwlock_destroy(at: Pointer, pc: usize) -> c_int {
     if enter(Next::on(op::LOCK_NEW, pc, at as usize)).is_some() {
-        record(op::LOCK_NEW, pc, at, lock::RWLOCK);
+        put3(head(op::LOCK_NEW, DESTROYED, pc), at as u64, lock::RWLOCK);
     }
     pass_on!(pthread_rwlock_destroy(at: Pointer) -> c_int)
 }

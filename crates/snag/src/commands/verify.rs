@@ -231,7 +231,10 @@ fn makes_sense(claim: &Claim, events: usize) -> Result<(), String> {
         Claim::Fault(fault) => {
             fault_kind(fault)?;
             let events = fault.first.iter().chain([&fault.second]).map(|claim| claim.event);
-            in_range(Box::new(events))?;
+            in_range(Box::new(events.chain(fault.witness.iter().flatten().copied())))?;
+            if let Some(level_said) = &fault.level {
+                level(level_said)?;
+            }
         }
     }
     Ok(())
@@ -350,7 +353,14 @@ impl Judge<'_> {
             }
         }
         let first = fault.first.as_ref().map(|access| EventId(access.event));
-        let verdict = self.checker.check_fault(kind, first, EventId(fault.second.event));
+        let second = EventId(fault.second.event);
+        let verdict = match (&fault.witness, first) {
+            (Some(witness), Some(first)) if kind == FaultKind::DestroyedInUse => {
+                let level = fault.level.as_deref().map_or(Ok(Level::Writer), level)?;
+                self.checker.check_end_in_use(witness.iter().map(|&event| EventId(event)), first, second, level)
+            }
+            _ => self.checker.check_fault(kind, first, second),
+        };
         Ok(verdict.map_err(|violation| violation.to_string()))
     }
 

@@ -1,7 +1,7 @@
 //! What goes wrong in a run.
 
 use super::{Heap, Life, Simulation};
-use snag_model::{Action, Fault, LockId, Mode, Stale};
+use snag_model::{Action, Fault, LockId, Mode, Primitive, Stale};
 
 impl Simulation<'_> {
     /// Uses freed memory, gives back a lock of somebody else, or waits for one that it never gets.
@@ -26,6 +26,10 @@ impl Simulation<'_> {
                     found.push(Fault::Want { lock, mode });
                 }
             }
+        }
+        let numbers = [self.locks.len(), self.conditions, self.semaphores.len(), self.barriers.len()];
+        for (kind, count) in (0..).zip(numbers) {
+            found.extend((0..count as u32).map(|id| Fault::Discard(Primitive::of(kind, id))));
         }
         let Some(fault) = self.rng.pick_any(&found) else { return };
         self.emit(thread, Action::Fault(fault));
