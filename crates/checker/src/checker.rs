@@ -236,7 +236,11 @@ impl<'t> Checker<'t> {
     }
 
     /// Executes a schedule.
-    pub(crate) fn run(&self, schedule: impl IntoIterator<Item = EventId>, level: Level) -> Result<Machine<'_>, Violation> {
+    pub(crate) fn run(
+        &self,
+        schedule: impl IntoIterator<Item = EventId>,
+        level: Level,
+    ) -> Result<Machine<'_>, Violation> {
         let mut machine = self.start(level);
         schedule.into_iter().try_for_each(|event| machine.execute(event))?;
         Ok(machine)

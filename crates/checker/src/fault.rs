@@ -29,6 +29,7 @@ impl Checker<'_> {
             }
             (FaultKind::LockMisuse, Action::Fault(Fault::Unheld { lock })) => self.holds(first, second, lock, false),
             (FaultKind::LockMisuse, Action::Fault(Fault::Want { lock, .. })) => self.holds(first, second, lock, true),
+            (FaultKind::LockMisuse, Action::Fault(Fault::Gone { lock })) => self.was_destroyed(first, second, lock),
             (FaultKind::DestroyedInUse, Action::Fault(Fault::Discard(primitive))) => match primitive {
                 Primitive::Lock(lock) => self.is_held(first, second, lock),
                 Primitive::Condition(condition) => self.is_waited_for(first, second, condition),
@@ -56,7 +57,8 @@ impl Checker<'_> {
     ) -> Check {
         self.are_events_of_different_threads(&[first, second])?;
         let (used, ended) = (self.trace().action(first), self.trace().action(second));
-        let is_end = matches!(ended, Action::Fault(Fault::Discard(primitive)) if used.uses().any(|used| used == primitive));
+        let is_end =
+            matches!(ended, Action::Fault(Fault::Discard(primitive)) if used.uses().any(|used| used == primitive));
         if !is_end {
             let detail = format!("{} does not use what ends at {}", self.text(first), self.text(second));
             return Err(Violation::new(ScheduleRule::OtherFault, second, detail));
@@ -68,6 +70,22 @@ impl Checker<'_> {
             after.missing_methods(event)?;
         }
         Ok(())
+    }
+
+    /// The lock came to its end at `end`, and nobody has taken it between that and `second`.
+    fn was_destroyed(&self, end: Option<EventId>, second: EventId, lock: LockId) -> Check {
+        let trace = self.trace();
+        let is_about = |event: &EventId| {
+            let action = trace.action(*event);
+            action == Action::Fault(Fault::Discard(Primitive::Lock(lock)))
+                || action.lock().is_some_and(|(other, _)| other == lock)
+        };
+        let last = (0..second.0).rev().map(EventId).find(is_about);
+        if last.is_some() && last == end && trace.events.ops()[last.expect("some").index()] == Op::Discard {
+            return Ok(());
+        }
+        let detail = format!("it is not what destroyed the lock of {}", self.text(second));
+        Err(Violation::new(ScheduleRule::NotMisused, second, detail))
     }
 
     /// Somebody holds the lock before `second`, and `last` is what last changed who does.
@@ -87,7 +105,8 @@ impl Checker<'_> {
     fn is_waited_for(&self, wait: Option<EventId>, second: EventId, condition: CondId) -> Check {
         let trace = self.trace();
         let begins = |&wait: &EventId| {
-            wait < second && matches!(trace.action(wait), Action::WaitBegin { condition: other, .. } if other == condition)
+            wait < second
+                && matches!(trace.action(wait), Action::WaitBegin { condition: other, .. } if other == condition)
         };
         let waits = |wait: EventId| {
             let own = |&event: &EventId| trace.thread_of(event) == trace.thread_of(wait);

@@ -634,7 +634,9 @@ impl<'f> Machine<'f> {
         // Waits that never ended are a deadlock that happened; acquires are one that may happen. Nothing is both.
         let is_want = |event: EventId| matches!(self.facts.trace.events.ops()[event.index()], Op::Want | Op::ReadWant);
         let wanted = match action {
-            Action::Fault(Fault::Want { lock, mode }) if others.iter().all(|&other| is_want(other)) => Some((lock, mode)),
+            Action::Fault(Fault::Want { lock, mode }) if others.iter().all(|&other| is_want(other)) => {
+                Some((lock, mode))
+            }
             action => action.acquired(),
         };
         let Some((lock, mode)) = wanted else {

@@ -13,8 +13,8 @@ use crate::engine::{
 use crate::happens_before::times_of;
 use crate::holds::Holds;
 use snag_model::{
-    Action, BarrierId, CondId, EventId, Fault, FaultKind, Level, LocId, LockId, Mode, Primitive, Schedule, Stale, ThreadId,
-    Trace, VarId, Variable,
+    Action, BarrierId, CondId, EventId, Fault, FaultKind, Level, LocId, LockId, Mode, Primitive, Schedule, Stale,
+    ThreadId, Trace, VarId, Variable,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
@@ -159,6 +159,8 @@ struct Seen {
     waiting: HashMap<ThreadId, (CondId, EventId)>,
     /// How often barriers were entered, and when last.
     entered: HashMap<BarrierId, (u32, EventId)>,
+    /// Where locks came to their end.
+    ended: HashMap<LockId, EventId>,
     /// Last uses of things that end, and their ends, of different threads.
     ends: Vec<(EventId, EventId)>,
 }
@@ -171,10 +173,13 @@ impl Seen {
         self.note_use(thread, action, id);
         if let Some((lock, _)) = action.lock() {
             self.changed.insert(lock, id);
+            self.ended.remove(&lock);
             self.holds.entry(thread).or_default().apply(action);
             return None;
         }
-        let fault = |kind: FaultKind, first: Option<EventId>| Some(FaultClaim { kind, first, second: id, count: 1, schedule: None });
+        let fault = |kind: FaultKind, first: Option<EventId>| {
+            Some(FaultClaim { kind, first, second: id, count: 1, schedule: None })
+        };
         match action {
             Action::Wake { .. } => {
                 self.holds.entry(thread).or_default().apply(action);
@@ -198,7 +203,15 @@ impl Seen {
                 self.who_freed(trace.tables.variable(variable), variable).and_then(|free| fault(kind, Some(free)))
             }
             Action::Fault(Fault::Unheld { lock }) => fault(FaultKind::LockMisuse, self.changed.get(&lock).copied()),
+            Action::Fault(Fault::Gone { lock }) => {
+                // Nobody knows of a lock that lives what is wrong with it.
+                let end = self.ended.get(&lock).copied();
+                end.and_then(|end| fault(FaultKind::LockMisuse, Some(end)))
+            }
             Action::Fault(Fault::Discard(primitive)) => {
+                if let Primitive::Lock(lock) = primitive {
+                    self.ended.insert(lock, id);
+                }
                 let first = self.in_use(trace, primitive);
                 let uses = self.uses.remove(&primitive).unwrap_or_default();
                 if first.is_none() {

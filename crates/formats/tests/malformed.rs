@@ -206,7 +206,9 @@ fn breaking(rule: Rule) -> &'static str {
         Rule::UndefinedResult => "T|r(x)=1->v|\nT|let(u)=(/ 1 v)|\nT|let(w)=(/ 1 (- v 1))|",
         Rule::OtherSideWithoutBranch => "T|branch(1)|\nT|else-r(x)|\nU|w(x)|\nT|else-w(x)<-1|\nT|w(x)|\nT|else-r(x)|",
         Rule::BadMemoryOrder => "T|atomic-r(x,release)|",
-        Rule::NotFreed => "T|alloc(0x10:8)|\nT|free(0x10:8)|\nU|stale-read(0x14:2)|\nT|alloc(0x10:8)|\nU|stale-write(0x14:2)|",
+        Rule::NotFreed => {
+            "T|alloc(0x10:8)|\nT|free(0x10:8)|\nU|stale-read(0x14:2)|\nT|alloc(0x10:8)|\nU|stale-write(0x14:2)|"
+        }
         Rule::WantedIsFree => "T|racq(l)|\nU|rwant(l)|",
         Rule::EventAfterWant => "T|acq(l)|\nU|want(l)|\nT|want(l)|\nU|w(x)|",
         Rule::UnheldIsHeld => "T|acq(l)|\nU|release-unheld(l)|\nT|release-unheld(l)|",

@@ -189,6 +189,11 @@ pub enum Fault {
         /// The lock.
         lock: LockId,
     },
+    /// It wanted a lock that was destroyed.
+    Gone {
+        /// The lock.
+        lock: LockId,
+    },
     /// It destroyed something, initialised it again, or freed the memory it is in. That is wrong only while somebody uses it, or
     /// may.
     Discard(Primitive),
@@ -468,6 +473,7 @@ impl Event {
             Op::Want => Action::Fault(Fault::Want { lock: LockId(target), mode: exclusive }),
             Op::ReadWant => Action::Fault(Fault::Want { lock: LockId(target), mode: shared }),
             Op::Unheld => Action::Fault(Fault::Unheld { lock: LockId(target) }),
+            Op::Gone => Action::Fault(Fault::Gone { lock: LockId(target) }),
             Op::Discard => Action::Fault(Fault::Discard(Primitive::of(aux, target))),
             Op::Mark => Action::Mark { text: TextId(target) },
             Op::OtherRead => Action::Else(Else::Read { variable, into: optional(aux, SymbolId) }),
@@ -538,6 +544,7 @@ impl Event {
             Action::Fault(Fault::Want { lock, mode: Mode::Exclusive }) => plain(Op::Want, lock.0),
             Action::Fault(Fault::Want { lock, mode: Mode::Shared }) => plain(Op::ReadWant, lock.0),
             Action::Fault(Fault::Unheld { lock }) => plain(Op::Unheld, lock.0),
+            Action::Fault(Fault::Gone { lock }) => plain(Op::Gone, lock.0),
             Action::Fault(Fault::Discard(primitive)) => {
                 let (kind, id) = primitive.parts();
                 with(Op::Discard, id, kind)

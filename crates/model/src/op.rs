@@ -70,11 +70,13 @@ pub enum Op {
     Unheld = 46,
     /// The end of a lock, a condition, a semaphore or a barrier.
     Discard = 47,
+    /// An attempt to take a lock that was destroyed.
+    Gone = 48,
 }
 
 impl Op {
     /// Every operation, in the order of its code.
-    pub const ALL: [Op; 48] = [
+    pub const ALL: [Op; 49] = [
         Op::Read,
         Op::Write,
         Op::AtomicRead,
@@ -123,6 +125,7 @@ impl Op {
         Op::ReadWant,
         Op::Unheld,
         Op::Discard,
+        Op::Gone,
     ];
 
     /// The operation with this code.
@@ -181,6 +184,7 @@ impl Op {
             Op::ReadWant => "rwant",
             Op::Unheld => "release-unheld",
             Op::Discard => "discard",
+            Op::Gone => "acquire-destroyed",
         }
     }
 
@@ -266,7 +270,7 @@ impl Op {
     /// Is about the recorded run alone: what went wrong there, or a wait that never ended. In schedules it has no effect.
     #[inline(always)]
     pub fn is_fault(self) -> bool {
-        self.is_stale() || matches!(self, Op::Want | Op::ReadWant | Op::Unheld | Op::Discard)
+        self.is_stale() || matches!(self, Op::Want | Op::ReadWant | Op::Unheld | Op::Discard | Op::Gone)
     }
 
     /// Is an atomic access.
@@ -307,7 +311,7 @@ impl Ops {
 
     /// All that are about the recorded run alone ([`Op::is_fault`]).
     pub const FAULTS: &[Op] =
-        &[Op::StaleRead, Op::StaleWrite, Op::StaleFree, Op::Want, Op::ReadWant, Op::Unheld, Op::Discard];
+        &[Op::StaleRead, Op::StaleWrite, Op::StaleFree, Op::Want, Op::ReadWant, Op::Unheld, Op::Discard, Op::Gone];
 
     /// Those of either set.
     pub fn or(self, other: Ops) -> Ops {

@@ -82,7 +82,7 @@ impl Trace {
             | Op::StaleFree => self.tables.variable_text(VarId(event.target)),
             Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => name(Space::Lock),
             Op::OtherAcquire | Op::OtherRelease | Op::TryFail | Op::ReadTryFail => name(Space::Lock),
-            Op::Want | Op::ReadWant | Op::Unheld => name(Space::Lock),
+            Op::Want | Op::ReadWant | Op::Unheld | Op::Gone => name(Space::Lock),
             Op::Fork | Op::Join | Op::JoinFail => name(Space::Thread),
             Op::WaitBegin | Op::Wake | Op::WaitEnd | Op::Notify | Op::NotifyAll => name(Space::Condition),
             Op::SemPost | Op::SemWait | Op::SemValue => name(Space::Semaphore),

@@ -498,7 +498,7 @@ impl Validator {
             Op::StaleRead | Op::StaleWrite | Op::StaleFree => self.heap.stale(VarId(event.target), tables),
             Op::Want | Op::ReadWant => self.want(thread, LockId(event.target), event.op == Op::Want, tables),
             Op::Unheld => self.unheld(thread, LockId(event.target), tables),
-            Op::Discard => Ok(()),
+            Op::Discard | Op::Gone => Ok(()),
             Op::Fence => fence(event),
             Op::Reach => {
                 self.described.insert(VarId(event.target));
@@ -557,7 +557,7 @@ impl Validator {
             Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease | Op::TryFail | Op::ReadTryFail => {
                 known(Space::Lock, event.target)
             }
-            Op::OtherAcquire | Op::OtherRelease | Op::Want | Op::ReadWant | Op::Unheld => {
+            Op::OtherAcquire | Op::OtherRelease | Op::Want | Op::ReadWant | Op::Unheld | Op::Gone => {
                 known(Space::Lock, event.target)
             }
             Op::Fork | Op::Join | Op::JoinFail => known(Space::Thread, event.target),
@@ -568,9 +568,7 @@ impl Validator {
             Op::BarrierEnter | Op::BarrierLeave => known(Space::Barrier, event.target),
             Op::MethodBegin | Op::MethodEnd => known(Space::Method, event.target),
             Op::Let | Op::OtherLet => known(Space::Symbol, event.target),
-            Op::Discard => {
-                event.aux < Primitive::KINDS && known(Primitive::of(event.aux, 0).space(), event.target)
-            }
+            Op::Discard => event.aux < Primitive::KINDS && known(Primitive::of(event.aux, 0).space(), event.target),
             Op::Mark => known(Space::Text, event.target),
             Op::Branch | Op::OtherBranch => event.target == 0 || known(Space::Text, event.target - 1),
             Op::Begin | Op::End | Op::Fence => true,

@@ -3,8 +3,8 @@
 use crate::memory::peak_memory;
 use crate::options::Choice;
 use crate::plan::place_in_report;
-use snag_engines::{EngineRef, Reduction, Searches, Subject};
 use snag_checker::{Checker, Violation};
+use snag_engines::{EngineRef, Reduction, Searches, Subject};
 use snag_model::{EventId, FaultKind, Level, LockId, RaceKind, Schedule, Trace};
 
 /// A race with its proof.

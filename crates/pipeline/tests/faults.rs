@@ -66,6 +66,8 @@ fn locks_are_misused_by_who_does_not_hold_them_or_has_them_already() {
     assert_eq!(faults(&["T|release-unheld(l)|"]), misuse(None, 0));
     assert_eq!(faults(&["T|acq(l)|", "T|want(l)|"]), misuse(Some(0), 1));
     assert_eq!(faults(&["T|racq(l)|", "T|want(l)|"]), misuse(Some(0), 1));
+    assert_eq!(faults(&["T|discard(lock:l)|", "U|acquire-destroyed(l)|"]), misuse(Some(0), 1));
+    assert_eq!(faults(&["T|acquire-destroyed(l)|"]), []);
     // A wait gives the lock up.
     assert_eq!(faults(&["T|acq(l)|", "T|wait-begin(c,l)|", "U|release-unheld(l)|"]), misuse(Some(1), 2));
 }

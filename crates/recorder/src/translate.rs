@@ -394,8 +394,7 @@ impl Translator {
             op::LOCK | op::READ_LOCK => self.lock(a, b, code == op::LOCK, pc),
             op::UNLOCK => self.unlock(a, b, pc),
             op::LOCK_NEW => {
-                self.discard_lock(a, detail == wire::DESTROYED, pc);
-                self.objects.locks.remove(&a);
+                self.end_lock(a, b, detail == wire::DESTROYED, pc);
             }
             op::FORK => {
                 let child = self.thread(a as usize);
@@ -444,6 +443,7 @@ impl Translator {
             op::SEM_COUNT => self.sem_count(a, b, pc),
             op::JOIN_FAILED => self.join_failed(a, pc),
             op::WANT => self.want(a, b, detail != 0, pc),
+            op::GONE => self.take_destroyed(a, pc),
             op::WHOLE => {}
             op::BARRIER_NEW => {
                 self.discard_others(a, pc);

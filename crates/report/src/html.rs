@@ -66,7 +66,7 @@ impl<W: Write> Report for Html<W> {
         let Findings { path, trace, events, analysis, suppressed, background, .. } = *findings;
         let mut page = TracePage { out: &mut self.out, trace, analysis, background, full: self.full };
         writeln!(page.out, "<section>\n<h2>{}</h2>", Escaped(path))?;
-        for report in &analysis.engines {
+        for report in analysis.engines.iter().filter(|report| text::has_something_to_say(report, analysis)) {
             page.paragraph(&text::summary_line(trace, events, report, analysis))?;
             if !report.complete {
                 page.paragraph(&text::incomplete_line(report, analysis))?;

@@ -222,6 +222,8 @@ pub mod op {
     pub const WANT: u8 = 51;
     /// nothing: the record before it is whole, which else the next one says
     pub const WHOLE: u8 = 52;
+    /// address, kind of lock: an attempt to take it that the C library refuses, because it was destroyed
+    pub const GONE: u8 = 53;
 }
 
 /// [`op::STOPPED`]: the thread waits for what is at the address.

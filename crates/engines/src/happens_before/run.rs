@@ -9,9 +9,9 @@ use crate::happens_before::forced::Forced;
 use crate::happens_before::pairs::{Capture, Limits, Logged, Racing};
 use crate::happens_before::vectors::Vectors;
 use crate::sync::Sync;
-use std::collections::HashMap;
 use snag_model::events::Event;
 use snag_model::{Cells, EventId, LockId, MemoryOrder, Op, ThreadId, Trace};
+use std::collections::HashMap;
 
 /// The partial orders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

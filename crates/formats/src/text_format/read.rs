@@ -365,6 +365,7 @@ fn bracketed(rest: &mut Cursor, op: Op, tables: &mut Tables) -> Parsed<Action> {
         }
         Op::Want | Op::ReadWant => Action::Fault(Fault::Want { lock: lock(rest, tables)?, mode }),
         Op::Unheld => Action::Fault(Fault::Unheld { lock: lock(rest, tables)? }),
+        Op::Gone => Action::Fault(Fault::Gone { lock: lock(rest, tables)? }),
         Op::Discard => Action::Fault(Fault::Discard(match member(rest, tables)? {
             Object::Lock(id) => Primitive::Lock(id),
             Object::Condition(id) => Primitive::Condition(id),

@@ -355,7 +355,9 @@ fn operands(out: &mut String, action: Action, tables: &Tables) -> std::result::R
             put!(out, "({})={}", name(Space::Symbol, symbol.0), expression(is)?);
         }
         Action::Fault(Fault::Stale { variable, .. }) => put!(out, "({})", variable_name(variable)),
-        Action::Fault(Fault::Want { lock: wanted, .. } | Fault::Unheld { lock: wanted }) => {
+        Action::Fault(
+            Fault::Want { lock: wanted, .. } | Fault::Unheld { lock: wanted } | Fault::Gone { lock: wanted },
+        ) => {
             put!(out, "({})", lock(wanted));
         }
         Action::Fault(Fault::Discard(primitive)) => put!(out, "({})", spelled_object(primitive.object(), tables)),

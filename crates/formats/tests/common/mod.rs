@@ -199,7 +199,7 @@ pub fn random_trace(seed: u64, events: usize) -> Trace {
             op if op.is_stale() => tables.variable_count(),
             Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => below(Space::Lock),
             Op::OtherAcquire | Op::OtherRelease | Op::TryFail | Op::ReadTryFail => below(Space::Lock),
-            Op::Want | Op::ReadWant | Op::Unheld => below(Space::Lock),
+            Op::Want | Op::ReadWant | Op::Unheld | Op::Gone => below(Space::Lock),
             Op::Discard => 2,
             Op::Fork | Op::Join | Op::JoinFail => below(Space::Thread),
             Op::WaitBegin | Op::Wake | Op::WaitEnd | Op::Notify | Op::NotifyAll => 2,

@@ -22,14 +22,39 @@ impl Translator {
         self.emit(op, address, size, 0, pc, None, None);
     }
 
-    /// A lock is destroyed, or initialised again. What only one thread has used nobody else uses. (A lock of its own that a thread
-    /// has left behind, held, in memory of its stack is not the one that is initialised there later.)
-    pub(super) fn discard_lock(&mut self, address: u64, is_destroyed: bool, pc: u64) {
+    /// A lock is destroyed, or initialised. What is there from now on is another one.
+    pub(super) fn end_lock(&mut self, address: u64, kind: u64, is_destroyed: bool, pc: u64) {
+        if is_destroyed && self.can_end() {
+            let id = self.lock_of(address, kind).id;
+            self.discard_lock(address, true, pc);
+            self.objects.destroyed.insert(address, id);
+        } else {
+            self.discard_lock(address, false, pc);
+            self.objects.destroyed.remove(&address);
+        }
+        self.objects.locks.remove(&address);
+    }
+
+    /// Whether there may be more names: each end of a lock that nobody has used makes one.
+    fn can_end(&self) -> bool {
+        const MOST: usize = 1 << 16;
+        self.tables.lock_count() < MOST
+    }
+
+    /// A lock is destroyed, freed, or initialised again. When it is initialised it counts only if others have used it: a lock of its
+    /// own that a thread has left behind, held, in memory of its stack is not the one that is made there later.
+    fn discard_lock(&mut self, address: u64, is_destroyed: bool, pc: u64) {
         let Some(lock) = self.objects.locks.get(&address) else { return };
-        let is_held = lock.owner.is_some() || !lock.readers.is_empty();
-        let primitive = Primitive::Lock(lock.id);
-        if lock.shared || is_held && is_destroyed {
-            self.discard(primitive, pc);
+        let is_of_others = lock.shared || lock.user.is_some_and(|user| user != self.current);
+        if is_of_others || is_destroyed {
+            self.discard(Primitive::Lock(lock.id), pc);
+        }
+    }
+
+    /// The thread that runs wants a mutex that was destroyed.
+    pub(super) fn take_destroyed(&mut self, address: u64, pc: u64) {
+        if let Some(&lock) = self.objects.destroyed.get(&address) {
+            self.plain(Op::Gone, lock.0, 0, pc);
         }
     }
 

@@ -347,7 +347,7 @@ impl Translator {
         let things: &[u64] = match code {
             op::LOCK | op::READ_LOCK | op::UNLOCK | op::LOCK_NEW | op::CONDITION_NEW | op::WAKE => &[a],
             op::NOTIFY | op::NOTIFY_ALL | op::SEM_NEW | op::SEM_POST | op::SEM_WAIT => &[a],
-            op::TRY_FAILED | op::SEM_COUNT | op::WANT => &[a],
+            op::TRY_FAILED | op::SEM_COUNT | op::WANT | op::GONE => &[a],
             op::BARRIER_NEW | op::BARRIER_ENTER | op::BARRIER_LEAVE | op::SYNC_RELEASE | op::SYNC_ACQUIRE => &[a],
             op::WAIT_BEGIN | op::WAIT_END => &[a, b],
             _ => &[],

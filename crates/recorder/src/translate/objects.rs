@@ -98,6 +98,8 @@ pub struct Objects {
     pub semaphores: BTreeMap<u64, (SemId, u64)>,
     /// By address.
     pub barriers: BTreeMap<u64, Barrier>,
+    /// Locks that were destroyed, by address, until something else is there.
+    pub destroyed: BTreeMap<u64, LockId>,
     /// How often a name was given.
     names: HashMap<String, u32>,
 }
@@ -119,6 +121,7 @@ impl Objects {
             });
         }
         remove(&mut self.locks, first, size);
+        remove(&mut self.destroyed, first, size);
         remove(&mut self.conditions, first, size);
         remove(&mut self.semaphores, first, size);
         remove(&mut self.barriers, first, size);

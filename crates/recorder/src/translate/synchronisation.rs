@@ -33,7 +33,10 @@ impl Translator {
             let name = self.object_name(what, address, size);
             let id = LockId(self.tables.intern(Space::Lock, &name));
             self.new_code.locks.push((id, address));
-            self.objects.locks.insert(address, Lock { id, owner: None, readers: Vec::new(), user: None, shared: false });
+            self.objects.destroyed.remove(&address);
+            self.objects
+                .locks
+                .insert(address, Lock { id, owner: None, readers: Vec::new(), user: None, shared: false });
         }
         let thread = self.current;
         let lock = self.objects.locks.get_mut(&address).expect("just made");

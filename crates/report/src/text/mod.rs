@@ -21,6 +21,7 @@ use crate::suppress::Suppressed;
 use crate::values::Values;
 use crate::{cause, describe, digest, story, words};
 use snag_model::{EventId, FaultKind, LockId, Op, RaceKind, Schedule, ThreadId, Trace};
+use snag_pipeline::engines::OBSERVED;
 use snag_pipeline::{Analysis, Candidate, Deadlock, EngineRef, EngineReport, Fault, Race};
 use snag_pipeline::{Cost, Guarantee};
 use std::collections::HashMap;
@@ -62,7 +63,7 @@ impl<W: Write> Report for Text<W> {
             writeln!(writer.out, "{}", self.style.warn(format_args!("{}", unwritten_line(unwritten))))?;
         }
         if !self.style.quiet {
-            for report in &analysis.engines {
+            for report in analysis.engines.iter().filter(|report| has_something_to_say(report, analysis)) {
                 writer.summary(report, analysis, suppressed.is_some())?;
             }
             for item in suppressed.unwrap_or_default() {
@@ -293,7 +294,10 @@ pub(crate) fn fault_headline(trace: &Trace, fault: &Fault) -> String {
         }
         (FaultKind::DoubleFree, _) => format!("double free of {target}: free"),
         (FaultKind::LockMisuse, Op::Unheld) => format!("release of lock {target} by a thread that does not hold it:"),
-        (FaultKind::DestroyedInUse | FaultKind::LockMisuse, _) => format!("lock {target} is taken again by its holder, which waits for itself:"),
+        (FaultKind::LockMisuse, Op::Gone) => format!("lock {target} is taken after it was destroyed:"),
+        (FaultKind::DestroyedInUse | FaultKind::LockMisuse, _) => {
+            format!("lock {target} is taken again by its holder, which waits for itself:")
+        }
     };
     format!("{what} in {thread} at {place}")
 }
@@ -475,6 +479,13 @@ pub(crate) fn holders(trace: &Trace, deadlock: &Deadlock) -> Vec<Vec<ThreadId>> 
         threads
     };
     wanted.iter().map(holding).collect()
+}
+
+/// Whether an engine need be mentioned: not if all it could say is that nothing went wrong.
+pub(crate) fn has_something_to_say(report: &EngineReport, analysis: &Analysis) -> bool {
+    let found = analysis.deadlocks.iter().any(|deadlock| deadlock.engine == report.engine)
+        || analysis.faults.iter().any(|fault| fault.engine == report.engine);
+    report.engine != OBSERVED || found || report.warnings > 0 || !report.complete
 }
 
 /// One engine's findings in one line.

@@ -15,6 +15,7 @@ use crate::{pass_on, stubs};
 use core::ffi::c_int;
 use core::sync::atomic::Ordering::Relaxed;
 
+const EINVAL: c_int = 22;
 const EOWNERDEAD: c_int = 130;
 
 /// A lock for which a thread waits as long as it takes.
@@ -121,6 +122,13 @@ pub fn give_mutex(mutex: Pointer) -> c_int {
     result
 }
 
+/// Records an attempt to take a mutex that was destroyed: glibc says so by its kind.
+fn note_destroyed(result: c_int, mutex: Pointer, pc: usize) {
+    if result == EINVAL && Address::from(mutex).plus(16).read::<i32>() == -1 {
+        put3(head(op::GONE, 0, pc), mutex as u64, lock::MUTEX);
+    }
+}
+
 fn locked(result: c_int) -> bool {
     result == 0 || result == EOWNERDEAD
 }
@@ -145,6 +153,7 @@ extern "C" fn mutex_lock(mutex: Pointer, pc: usize) -> c_int {
             let died = if result == EOWNERDEAD { lock::OWNER_DIED } else { 0 };
             record(op::LOCK, pc, mutex, lock::MUTEX | died);
         }
+        note_destroyed(result, mutex, pc);
         result
     })
 }
@@ -177,6 +186,7 @@ extern "C" fn mutex_trylock(mutex: Pointer, pc: usize) -> c_int {
             record(op::LOCK, pc, mutex, lock::MUTEX | lock::TRIED);
             thread.tries.set(0);
         } else {
+            note_destroyed(result, mutex, pc);
             if result == EBUSY {
                 record_failure(pc, mutex, lock::MUTEX, false);
             }

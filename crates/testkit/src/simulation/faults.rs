@@ -19,6 +19,7 @@ impl Simulation<'_> {
             let (lock, state) = (LockId::new(number), &self.locks[number]);
             if state.of(thread) == (0, 0) {
                 found.push(Fault::Unheld { lock });
+                found.push(Fault::Gone { lock });
             }
             for mode in [Mode::Exclusive, Mode::Shared] {
                 let is_kept_out = !state.free_for(thread, mode == Mode::Exclusive);
