@@ -1,7 +1,7 @@
 //! Faults: what went wrong in the recorded run.
 //!
-//! Guarantee: what is accepted happened, by the letter of `docs/model.md`. There is no schedule to execute, as nothing is
-//! predicted: the trace itself is looked at, from its beginning to the event at which the fault happened.
+//! Guarantee: what is accepted happened, by the letter of `docs/model.md`. There is no schedule to execute, as nothing
+//! is predicted: the trace itself is looked at, from its beginning to the event at which the fault happened.
 //!
 //! What only might have happened, the end of something that another thread uses, needs a schedule like a race.
 //!
@@ -16,8 +16,8 @@ use snag_model::{
 };
 
 impl Checker<'_> {
-    /// Whether a fault of this kind happened at `second`. `first` is what made it one: the free of the memory, or the last
-    /// event before that took or gave back the lock, if there is one.
+    /// Whether a fault of this kind happened at `second`. `first` is what made it one: the free of the memory, or the
+    /// last event before that took or gave back the lock, if there is one.
     pub fn check_fault(&self, kind: FaultKind, first: Option<EventId>, second: EventId) -> Check {
         self.are_events(first.into_iter().chain([second]))?;
         match (kind, self.trace().action(second)) {
@@ -46,8 +46,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether a schedule is feasible at a level and leads up to a use of something and to its end, by different threads, which can
-    /// come next in either order.
+    /// Whether a schedule is feasible at a level and leads up to a use of something and to its end, by different
+    /// threads, which can come next in either order.
     pub fn check_end_in_use(
         &self,
         schedule: impl IntoIterator<Item = EventId>,

@@ -385,8 +385,8 @@ fn checker_and_reference_agree() {
     }
     println!("accepted {accepted:?}, refused {refused:?}");
     assert!(accepted.iter().zip([5000, 1000, 50]).all(|(count, least)| *count >= least));
-    // Event numbers here are never out of range; the rules of level `symbolic`, of races by memory order and of faults have
-    // tests of their own.
+    // Event numbers here are never out of range; the rules of level `symbolic`, of races by memory order and of faults
+    // have tests of their own.
     let of_order = |rule: ScheduleRule| matches!(rule, ScheduleRule::NotInOrder | ScheduleRule::Synchronised);
     let of_faults = |rule: ScheduleRule| {
         let found = matches!(rule, ScheduleRule::NotFreed | ScheduleRule::NotMisused | ScheduleRule::NotInUse);

@@ -317,8 +317,8 @@ pub struct DeadlockClaim {
 pub struct FaultClaim {
     /// What.
     pub kind: FaultKind,
-    /// What made it wrong: the free of the memory, the last event that took or gave back the lock, if there is one, or the use of what
-    /// is destroyed.
+    /// What made it wrong: the free of the memory, the last event that took or gave back the lock, if there is one, or
+    /// the use of what is destroyed.
     pub first: Option<EventId>,
     /// The event that was wrong.
     pub second: EventId,

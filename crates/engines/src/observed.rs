@@ -1,9 +1,9 @@
-//! What went wrong in the recorded run: uses of freed memory, misused locks, things destroyed in use, and deadlocks that
-//! happened.
+//! What went wrong in the recorded run: uses of freed memory, misused locks, things destroyed in use, and deadlocks
+//! that happened.
 //!
-//! Guarantee: every report happened, and the trace itself is the proof; the checker looks at it. Only that something may be
-//! destroyed while another thread uses it is predicted too, by the clocks of SHB.
-//! Of several faults with the same pair of locations the first is reported, and how many there were.
+//! Guarantee: every report happened, and the trace itself is the proof; the checker looks at it. Only that something
+//! may be destroyed while another thread uses it is predicted too, by the clocks of SHB. Of several faults with the
+//! same pair of locations the first is reported, and how many there were.
 //!
 //! Cost: one look at each event, memory for each block that was freed and each lock that is held.
 
@@ -95,8 +95,8 @@ impl Engine for Observed {
     }
 }
 
-/// Proves that something may be destroyed while another thread uses it: the last use by each other thread and the end of it,
-/// neither of which happens before the other, come next after all that does happen before them.
+/// Proves that something may be destroyed while another thread uses it: the last use by each other thread and the end
+/// of it, neither of which happens before the other, come next after all that does happen before them.
 fn predicted(context: &Context, seen: &Seen) {
     let Context { trace, cells, host, settings, .. } = *context;
     let wanted = seen.ends.iter().flat_map(|&(used, end)| [used.0, end.0]).collect();

@@ -194,8 +194,8 @@ pub enum Fault {
         /// The lock.
         lock: LockId,
     },
-    /// It destroyed something, initialised it again, or freed the memory it is in. That is wrong only while somebody uses it, or
-    /// may.
+    /// It destroyed something, initialised it again, or freed the memory it is in. That is wrong only while somebody
+    /// uses it, or may.
     Discard(Primitive),
 }
 
@@ -356,8 +356,9 @@ impl Action {
         both.into_iter().flatten()
     }
 
-    /// What somebody may not destroy or free at the same time: a lock that it takes or gives back, a condition that it waits for or
-    /// notifies, a semaphore, a barrier that it enters. (Whoever leaves a barrier may leave what is no longer there.)
+    /// What somebody may not destroy or free at the same time: a lock that it takes or gives back, a condition that it
+    /// waits for or notifies, a semaphore, a barrier that it enters. (Whoever leaves a barrier may leave what is no
+    /// longer there.)
     pub fn uses(self) -> impl Iterator<Item = Primitive> {
         let both = match self {
             Action::Acquire { lock, .. } | Action::Release { lock, .. } | Action::WaitEnd { lock, .. } => {

@@ -9,7 +9,8 @@ pub enum FaultKind {
     DoubleFree,
     /// A lock was given back by a thread that did not hold it, or its holder waits for it for ever.
     LockMisuse,
-    /// A lock, a condition, a semaphore or a barrier was destroyed, initialised again or freed while it was in use, or may be.
+    /// A lock, a condition, a semaphore or a barrier was destroyed, initialised again or freed while it was in use, or
+    /// may be.
     DestroyedInUse,
 }
 

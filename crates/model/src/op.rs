@@ -267,7 +267,8 @@ impl Op {
         matches!(self, Op::TryFail | Op::ReadTryFail | Op::SemValue | Op::JoinFail)
     }
 
-    /// Is about the recorded run alone: what went wrong there, or a wait that never ended. In schedules it has no effect.
+    /// Is about the recorded run alone: what went wrong there, or a wait that never ended. In schedules it has no
+    /// effect.
     #[inline(always)]
     pub fn is_fault(self) -> bool {
         self.is_stale() || matches!(self, Op::Want | Op::ReadWant | Op::Unheld | Op::Discard | Op::Gone)

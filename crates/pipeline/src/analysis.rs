@@ -54,8 +54,8 @@ pub struct Fault {
     pub engine: EngineRef,
     /// What.
     pub kind: FaultKind,
-    /// What made it wrong: the free of the memory, the last event that took or gave back the lock, if there is one, or the use of what
-    /// is destroyed.
+    /// What made it wrong: the free of the memory, the last event that took or gave back the lock, if there is one, or
+    /// the use of what is destroyed.
     pub first: Option<EventId>,
     /// The event that was wrong. The checker has accepted it.
     pub second: EventId,

@@ -183,8 +183,9 @@ fn the_checker_refuses_ends_that_are_not_near_a_use() {
     }
 }
 
-/// Every fault of a random trace is found and accepted, except for uses of memory that nobody was seen to free; and what engines
-/// prove in a trace with faults the checker accepts in the trace without them, with the numbers that events have there.
+/// Every fault of a random trace is found and accepted, except for uses of memory that nobody was seen to free; and
+/// what engines prove in a trace with faults the checker accepts in the trace without them, with the numbers that
+/// events have there.
 #[test]
 fn every_fault_of_a_random_trace_is_a_finding() {
     let shape = |rng: &mut Rng| {

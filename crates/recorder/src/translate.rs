@@ -2,8 +2,8 @@
 //!
 //! The trace is well formed by construction: locks, waits, semaphores, barriers and heap blocks are followed here by the
 //! same rules that readers check. What a program must not do (unlock a mutex of another thread, use freed memory) is a
-//! fault in the trace; where it does something else that the rules do not foresee, the event is expressed in another way
-//! or left out and counted.
+//! fault in the trace; where it does something else that the rules do not foresee, the event is expressed in another
+//! way or left out and counted.
 //!
 //! Records come from memory that the program can write to. No number in them is relied on: what the runtime would never have written
 //! ends the translation ([`Oddities::damaged`]), so that no record makes the tool take memory without end, and all that was

@@ -57,8 +57,8 @@ fn function(frame: &Frame) -> String {
     format!("  {} at {}", words::clean(function), words::clean(&frame.place))
 }
 
-/// What is known about some events, in paragraphs of lines: for each where it is in the source and who called, and then what memory it
-/// is about.
+/// What is known about some events, in paragraphs of lines: for each where it is in the source and who called, and
+/// then what memory it is about.
 pub(crate) fn of_events(trace: &Trace, background: &dyn Background, events: &[EventId]) -> Vec<Vec<String>> {
     let mut all = Vec::new();
     for &event in events {

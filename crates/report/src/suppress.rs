@@ -5,11 +5,11 @@
 //! `$` at the end tie it to the ends. `race:` is matched against the variables and locations
 //! of both accesses and all functions and places of their stacks, `race_top:` against the
 //! locations and the innermost functions alone, `deadlock:` against the locks, locations
-//! and stacks of the acquires, `mutex:` against the same of misused locks, and `fault:` against those of everything that went wrong in
-//! the recorded run; uses of freed memory match `race:`, too. A location `path:line` matches as
-//! a whole and by its path. Only recorded traces have stacks. The other types of ThreadSanitizer are accepted and
-//! match nothing that Snag reports. Anything else is an error with its line: a
-//! suppression that silently does nothing is worse than none.
+//! and stacks of the acquires, `mutex:` against the same of misused locks, and `fault:` against those of everything
+//! that went wrong in the recorded run; uses of freed memory match `race:`, too. A location `path:line` matches as a
+//! whole and by its path. Only recorded traces have stacks. The other types of ThreadSanitizer are accepted and match
+//! nothing that Snag reports. Anything else is an error with its line: a suppression that silently does nothing is
+//! worse than none.
 
 use crate::background::{Background, Frame};
 use crate::place::Place;

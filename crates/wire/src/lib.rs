@@ -218,7 +218,8 @@ pub mod op {
     pub const SEM_COUNT: u8 = 49;
     /// thread, 0: an attempt to join it failed because it had not ended
     pub const JOIN_FAILED: u8 = 50;
-    /// address, kind of lock: the thread goes to sleep until it can have it. The detail is 1 if it is to be held for reading
+    /// address, kind of lock: the thread goes to sleep until it can have it. The detail is 1 if it is to be held for
+    /// reading
     pub const WANT: u8 = 51;
     /// nothing: the record before it is whole, which else the next one says
     pub const WHOLE: u8 = 52;

@@ -311,8 +311,8 @@ pub fn take_schedules(trace: &Trace, cells: &Cells, found: &mut Racing, tick: &m
     found.times = pass.memory.into_times();
 }
 
-/// What happens before each of some events under SHB, whatever they are: of every thread the events before the given one. Those that
-/// `tick` leaves no time for are missing.
+/// What happens before each of some events under SHB, whatever they are: of every thread the events before the given
+/// one. Those that `tick` leaves no time for are missing.
 pub(crate) fn times_of(
     trace: &Trace,
     cells: &Cells,

@@ -41,8 +41,9 @@ impl Translator {
         self.tables.lock_count() < MOST
     }
 
-    /// A lock is destroyed, freed, or initialised again. When it is initialised it counts only if others have used it: a lock of its
-    /// own that a thread has left behind, held, in memory of its stack is not the one that is made there later.
+    /// A lock is destroyed, freed, or initialised again. When it is initialised it counts only if others have used it:
+    /// a lock of its own that a thread has left behind, held, in memory of its stack is not the one that is made there
+    /// later.
     fn discard_lock(&mut self, address: u64, is_destroyed: bool, pc: u64) {
         let Some(lock) = self.objects.locks.get(&address) else { return };
         let is_of_others = lock.shared || lock.user.is_some_and(|user| user != self.current);
