@@ -444,6 +444,7 @@ impl Translator {
             op::JOIN_FAILED => self.join_failed(a, pc),
             op::WANT => self.want(a, b, detail != 0, pc),
             op::GONE => self.take_destroyed(a, pc),
+            op::DESCRIPTOR => self.descriptor(a, b, pc),
             op::WHOLE => {}
             op::BARRIER_NEW => {
                 self.discard_others(a, pc);

@@ -131,6 +131,8 @@ fn race<W: Write>(json: &mut Emitter<W>, shown: Shown, number: u64, race: &Race,
     json.string_at("engine", race.engine.name())?;
     if race.kind == RaceKind::Order {
         json.string_at("kind", race.kind.word())?;
+    } else if words::descriptor(trace, race.first).is_some() {
+        json.string_at("kind", "descriptor")?;
     }
     json.string_at("level", race.level.word())?;
     access(json, "first", shown, race.first)?;

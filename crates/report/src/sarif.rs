@@ -27,10 +27,11 @@ enum Rule {
     DoubleFree,
     LockMisuse,
     DestroyedInUse,
+    Descriptor,
 }
 
 impl Rule {
-    const ALL: [Rule; 8] = [
+    const ALL: [Rule; 9] = [
         Rule::Race,
         Rule::Deadlock,
         Rule::Candidate,
@@ -39,6 +40,7 @@ impl Rule {
         Rule::DoubleFree,
         Rule::LockMisuse,
         Rule::DestroyedInUse,
+        Rule::Descriptor,
     ];
 
     fn of(kind: FaultKind) -> Rule {
@@ -59,6 +61,7 @@ impl Rule {
             Rule::UseAfterFree => FaultKind::UseAfterFree.word(),
             Rule::DoubleFree => FaultKind::DoubleFree.word(),
             Rule::LockMisuse => FaultKind::LockMisuse.word(),
+            Rule::Descriptor => "descriptor",
             Rule::DestroyedInUse => FaultKind::DestroyedInUse.word(),
         }
     }
@@ -78,6 +81,7 @@ impl Rule {
             Rule::UseAfterFree => "Memory was used after it was freed.",
             Rule::DoubleFree => "A block of memory was freed twice.",
             Rule::LockMisuse => "A lock was given back by a thread that did not hold it, or taken again by its holder.",
+            Rule::Descriptor => "A descriptor can be closed while another thread uses it.",
             Rule::DestroyedInUse => {
                 "A lock, condition, semaphore or barrier is destroyed, initialised again or freed while threads may use it."
             }
@@ -195,6 +199,7 @@ impl<W: Write> Results<'_, W> {
         let pair = [race.first, race.second];
         let rule = match race.kind {
             _ if self.analysis.ignores_missing(race.engine) => Rule::Candidate,
+            RaceKind::Predictable if words::descriptor(self.trace, race.first).is_some() => Rule::Descriptor,
             RaceKind::Predictable => Rule::Race,
             RaceKind::Order => Rule::Order,
         };

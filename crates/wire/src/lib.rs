@@ -225,6 +225,8 @@ pub mod op {
     pub const WHOLE: u8 = 52;
     /// address, kind of lock: an attempt to take it that the C library refuses, because it was destroyed
     pub const GONE: u8 = 53;
+    /// descriptor, what happens to it; see the constants
+    pub const DESCRIPTOR: u8 = 54;
 }
 
 /// [`op::STOPPED`]: the thread waits for what is at the address.
@@ -232,6 +234,13 @@ pub const WAITS: u8 = 1 << 7;
 
 /// [`op::LOCK_NEW`] and its kin: it is destroyed, not made.
 pub const DESTROYED: u8 = 1;
+
+/// [`op::DESCRIPTOR`]: it is read from, written to or asked.
+pub const USED: u64 = 0;
+/// [`op::DESCRIPTOR`]: it is closed.
+pub const CLOSED: u64 = 1;
+/// [`op::DESCRIPTOR`]: its number is given to something new.
+pub const MADE: u64 = 2;
 
 /// Detail of an atomic whose values are not known. Set by the tool.
 pub const WITHOUT_VALUES: u8 = 1 << 6;

@@ -1,7 +1,9 @@
 //! What goes wrong in a run: uses of freed memory, and waits for locks that never end.
 
 use super::Translator;
-use snag_model::{Op, Primitive};
+use crate::wire;
+use snag_model::tables::DESCRIPTOR;
+use snag_model::{MemoryOrder, Op, Primitive};
 use std::collections::HashSet;
 
 /// A lock for which a thread waits.
@@ -84,6 +86,27 @@ impl Translator {
     fn discard(&mut self, primitive: Primitive, pc: u64) {
         let (kind, id) = primitive.parts();
         self.plain(Op::Discard, id, kind, pc);
+    }
+
+    /// A descriptor is used, which is a read of a variable that stands for it, or closed, which is a write. Its number may then be that
+    /// of another one, with a variable of its own.
+    pub(super) fn descriptor(&mut self, number: u64, what: u64, pc: u64) {
+        const MOST: u64 = 1 << 24;
+        if what == wire::MADE || number > MOST {
+            self.objects.descriptors.remove(&number);
+            return;
+        }
+        let variable = match self.objects.descriptors.get(&number) {
+            Some(&variable) => variable,
+            None => {
+                let name = self.objects.unique(format!("{DESCRIPTOR}{number}"));
+                let variable = self.tables.variable_named(&name);
+                self.objects.descriptors.insert(number, variable);
+                variable
+            }
+        };
+        // Plain accesses have no memory order, which is what relaxed means to the columns of events.
+        self.named(if what == wire::CLOSED { Op::Write } else { Op::Read }, variable, MemoryOrder::Relaxed, pc);
     }
 
     /// The thread that runs goes to sleep until it can have a lock.

@@ -3,7 +3,7 @@
 //! An address can be one object after the other. It is a new one when it is initialised, destroyed, or lies in a block
 //! that is freed.
 
-use snag_model::{BarrierId, CondId, LockId, SemId};
+use snag_model::{BarrierId, CondId, LockId, SemId, VarId};
 use std::collections::{BTreeMap, HashMap};
 
 /// A lock as the trace has it.
@@ -100,6 +100,8 @@ pub struct Objects {
     pub barriers: BTreeMap<u64, Barrier>,
     /// Locks that were destroyed, by address, until something else is there.
     pub destroyed: BTreeMap<u64, LockId>,
+    /// What the use and the end of a descriptor access, by its number.
+    pub descriptors: HashMap<u64, VarId>,
     /// How often a name was given.
     names: HashMap<String, u32>,
 }

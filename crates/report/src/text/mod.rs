@@ -234,6 +234,11 @@ impl<W: Write> TraceText<'_, W> {
 
 /// The pair in one line.
 pub(crate) fn race_headline(trace: &Trace, analysis: &Analysis, race: &Race) -> String {
+    if let Some(descriptor) = words::descriptor(trace, race.first) {
+        let may = if analysis.ignores_missing(race.engine) { "possibly " } else { "" };
+        let pair = both(trace, race.first, race.second);
+        return format!("descriptor {descriptor} is {may}closed while another thread uses it: {pair}");
+    }
     let what = if analysis.ignores_missing(race.engine) { "possible race" } else { "data race" };
     let how = if race.kind == RaceKind::Order { " by memory order" } else { "" };
     format!("{what}{how} on {}", pair(trace, race.first, race.second))

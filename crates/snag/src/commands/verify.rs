@@ -15,6 +15,7 @@ use crate::input::{self, Source};
 use crate::interrupt;
 use crate::output::Output;
 use snag_checker::Checker;
+use snag_model::tables::DESCRIPTOR;
 use snag_model::{Action, Cells, EventId, FaultKind, Level, LockId, Op, RaceKind, ThreadId, Trace};
 use snag_recorder::recorded::Part;
 use snag_report::printable;
@@ -420,6 +421,8 @@ fn kind(race: &RaceClaim) -> Result<RaceKind, String> {
     match race.kind.as_deref() {
         None => Ok(RaceKind::Predictable),
         Some(word) if word == RaceKind::Order.word() => Ok(RaceKind::Order),
+        // It is a race on what stands for the descriptor.
+        Some("descriptor") if race.first.variable.starts_with(DESCRIPTOR) => Ok(RaceKind::Predictable),
         Some(word) => Err(format!("kind '{word}' is not available in this version")),
     }
 }

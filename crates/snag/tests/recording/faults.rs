@@ -105,6 +105,20 @@ fn things_may_be_destroyed_in_use() {
 }
 
 #[test]
+fn descriptors_are_closed_in_use() {
+    let folder = compiled("closed", "closed.c");
+    let output = snag(&folder, &["run", "--keep", "run.snag", "--", "./program", "u"]);
+    assert_eq!(output.status.code(), Some(1), "{}{}", text(&output), complaint(&output));
+    assert!(text(&output).contains("is closed while another thread uses it"), "{}", text(&output));
+    let json = snag(&folder, &["check", "--format", "json", "-o", "found.json", "run.snag"]);
+    assert_eq!(json.status.code(), Some(1), "{}", complaint(&json));
+    assert!(std::fs::read_to_string(folder.path("found.json")).unwrap().contains("\"kind\": \"descriptor\""));
+    assert_eq!(snag(&folder, &["verify", "run.snag", "found.json"]).status.code(), Some(0));
+    finds_nothing(&folder, "j", "closed\n");
+    finds_nothing(&folder, "t", "closed\n");
+}
+
+#[test]
 fn what_happened_can_be_suppressed() {
     let folder = compiled("suppressed", "freed.c");
     assert_eq!(snag(&folder, &["record", "-o", "run.snag", "--", "./program", "f"]).status.code(), Some(0));
