@@ -445,6 +445,7 @@ impl Translator {
             op::WANT => self.want(a, b, detail != 0, pc),
             op::GONE => self.take_destroyed(a, pc),
             op::DESCRIPTOR => self.descriptor(a, b, pc),
+            op::APPEARED => self.appeared(a, b),
             op::WHOLE => {}
             op::BARRIER_NEW => {
                 self.discard_others(a, pc);

@@ -107,9 +107,10 @@ impl Suppressions {
             .collect()
     }
 
-    /// The suppressions that are about something Snag reports, as line and text, without those that took something away.
+    /// The suppressions that are about something Snag alone reports, or both do, as line and text, without those that took something away.
     pub fn without_effect(&self, suppressed: &[Suppressed]) -> Vec<(u64, &str)> {
-        let idle = |rule: &&Rule| rule.kind != Kind::Other && suppressed.iter().all(|known| known.line != rule.line);
+        let known = |kind: Kind| !matches!(kind, Kind::Mutex | Kind::Other);
+        let idle = |rule: &&Rule| known(rule.kind) && suppressed.iter().all(|known| known.line != rule.line);
         self.rules.iter().filter(idle).map(|rule| (rule.line, rule.text.as_str())).collect()
     }
 

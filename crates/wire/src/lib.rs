@@ -225,6 +225,8 @@ pub mod op {
     pub const WHOLE: u8 = 52;
     /// address, kind of lock: an attempt to take it that the C library refuses, because it was destroyed
     pub const GONE: u8 = 53;
+    /// address, size: a block that was handed out where nothing counts; 0 if there were others
+    pub const APPEARED: u8 = 55;
     /// descriptor, what happens to it; see the constants
     pub const DESCRIPTOR: u8 = 54;
 }

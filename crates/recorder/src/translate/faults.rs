@@ -1,6 +1,8 @@
 //! What goes wrong in a run: uses of freed memory, and waits for locks that never end.
 
 use super::Translator;
+use super::extent::is_possible;
+use super::heap::Heap;
 use crate::wire;
 use snag_model::tables::DESCRIPTOR;
 use snag_model::{MemoryOrder, Op, Primitive};
@@ -20,6 +22,9 @@ impl Translator {
     #[cold]
     pub(super) fn stale(&mut self, op: Op, address: u64, size: u64, pc: u64) {
         self.oddities.freed += 1;
+        if self.heap.is_doubtful {
+            return;
+        }
         let size = self.heap.freed_part(address, size);
         self.emit(op, address, size, 0, pc, None, None);
     }
@@ -107,6 +112,19 @@ impl Translator {
         };
         // Plain accesses have no memory order, which is what relaxed means to the columns of events.
         self.named(if what == wire::CLOSED { Op::Write } else { Op::Read }, variable, MemoryOrder::Relaxed, pc);
+    }
+
+    /// A block was handed out where nothing counts: it is not what was freed there.
+    pub(super) fn appeared(&mut self, address: u64, size: u64) {
+        if address == 0 {
+            // Nor are others, nobody knows where.
+            self.heap.is_doubtful = true;
+        } else if is_possible(address, size.saturating_add(64)) {
+            self.heap.appear(address, size);
+            let (start, size) = Heap::granules(address, size);
+            self.shadow.set_freed(start, size, false);
+            self.forget_near(address, size);
+        }
     }
 
     /// The thread that runs goes to sleep until it can have a lock.

@@ -93,6 +93,7 @@ impl Translator {
                 self.close(freely, thread, a, true);
                 self.resume(thread);
             }
+            op::APPEARED => self.record(words),
             op::OWN => {
                 let (thread, _) = freely.turn;
                 freely.stream(thread).chunks.push_back(a as u32);
