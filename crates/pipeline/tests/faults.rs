@@ -99,8 +99,8 @@ fn what_is_held_or_waited_for_is_not_to_be_destroyed() {
     assert_eq!(faults(&["T|acq(l)|", "U|discard(lock:l)|"]), destroyed(0, 1));
     assert_eq!(faults(&["T|acq(l)|", "T|discard(lock:l)|"]), destroyed(0, 1));
     assert_eq!(faults(&["T|acq(l)|", "T|wait-begin(c,l)|", "U|discard(condition:c)|"]), destroyed(1, 2));
-    let waked = ["T|acq(l)|", "T|wait-begin(c,l)|", "U|notify(c)|", "T|wake(c,2)|", "T|discard(lock:l)|"];
-    assert_eq!(faults(&waked), []);
+    let begun = ["T|acq(l)|", "T|wait-begin(c,l)|", "U|acq(l)|", "U|notify(c)|", "U|rel(l)|", "T|wake(c,3)|"];
+    assert_eq!(faults(&[&begun[..], &["U|discard(condition:c)|"]].concat()), []);
     assert_eq!(faults(&["%barrier b 2", "T|barrier-enter(b)|", "U|discard(barrier:b)|"]), destroyed(0, 1));
     let all = ["%barrier b 2", "T|barrier-enter(b)|", "U|barrier-enter(b)|", "U|barrier-leave(b)|"];
     assert_eq!(faults(&[&all[..], &["U|discard(barrier:b)|"]].concat()), []);
