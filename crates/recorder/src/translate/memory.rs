@@ -191,8 +191,10 @@ impl Translator {
 
     pub(super) fn free(&mut self, address: u64, pc: u64) {
         if let Some((place, size)) = self.heap.free(address) {
-            self.discard_all(address, size, pc);
-            self.objects.forget(address, size);
+            if self.objects.are_in(address, size) {
+                self.discard_all(address, size, pc);
+                self.objects.forget(address, size);
+            }
             self.shadow.renew(place, size);
             self.heap_changed(address, place, size, true);
             self.emit(Op::Free, place, size, 0, pc, None, None);

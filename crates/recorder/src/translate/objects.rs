@@ -114,6 +114,18 @@ impl Objects {
         if *count == 1 { name } else { format!("{name} #{count}") }
     }
 
+    /// Whether there is anything in this memory.
+    pub fn are_in(&self, first: u64, size: u64) -> bool {
+        fn any<T>(map: &BTreeMap<u64, T>, first: u64, size: u64) -> bool {
+            !map.is_empty() && map.range(first..first.saturating_add(size)).next().is_some()
+        }
+        any(&self.locks, first, size)
+            || any(&self.conditions, first, size)
+            || any(&self.semaphores, first, size)
+            || any(&self.barriers, first, size)
+            || any(&self.destroyed, first, size)
+    }
+
     /// What lies in this memory is no more.
     pub fn forget(&mut self, first: u64, size: u64) {
         fn remove<T>(map: &mut BTreeMap<u64, T>, first: u64, size: u64) {

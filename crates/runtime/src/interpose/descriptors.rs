@@ -34,9 +34,10 @@ pub fn takes_object(object: u64) {
     put3(head(op::SYNC_ACQUIRE, 0, call_pc()), object, 0);
 }
 
-/// What happens to a descriptor.
+/// What happens to a descriptor. Those of input, output and errors are there from beginning to end, and used all the time.
 fn note(descriptor: c_int, what: u64) {
-    if descriptor >= 0 {
+    const ERRORS: c_int = 2;
+    if descriptor > ERRORS {
         put3(head(op::DESCRIPTOR, 0, call_pc()), descriptor as u64, what);
     }
 }

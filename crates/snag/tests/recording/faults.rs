@@ -43,6 +43,16 @@ fn memory_is_used_after_its_end() {
     finds_nothing(&folder, "n", "1\n");
 }
 
+/// Found double frees of what `pthread_create` and functions of the C library had allocated where nothing is recorded.
+#[test]
+fn what_the_library_hands_out_was_not_freed() {
+    let folder = compiled("library", "library_memory.c");
+    for seed in ["1", "2"] {
+        let output = snag(&folder, &["run", "-q", "--seed", seed, "--", "./program"]);
+        assert_eq!(output.status.code(), Some(0), "{}{}", text(&output), complaint(&output));
+    }
+}
+
 /// Found nothing, as the acquires that wait were not in the trace.
 #[test]
 fn deadlocks_that_happen() {
