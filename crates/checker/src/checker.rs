@@ -275,7 +275,11 @@ impl<'t> Checker<'t> {
     }
 
     /// Executes a schedule.
-    fn run(&self, schedule: impl IntoIterator<Item = EventId>, level: Level) -> Result<Machine<'_>, Violation> {
+    pub(crate) fn run(
+        &self,
+        schedule: impl IntoIterator<Item = EventId>,
+        level: Level,
+    ) -> Result<Machine<'_>, Violation> {
         let mut machine = self.start(level);
         schedule.into_iter().try_for_each(|event| machine.execute(event))?;
         Ok(machine)
@@ -303,11 +307,22 @@ impl<'t> Checker<'t> {
         Ok(machine)
     }
 
-    fn are_events_of_different_threads(&self, events: &[EventId]) -> Check {
-        let trace = self.facts.trace;
-        if let Some(&unknown) = events.iter().find(|event| event.index() >= self.facts.next.len()) {
-            return Err(self.facts.unknown(unknown));
+    /// All are events of the trace.
+    pub(crate) fn are_events(&self, events: impl IntoIterator<Item = EventId>) -> Check {
+        match events.into_iter().find(|event| event.index() >= self.facts.next.len()) {
+            Some(unknown) => Err(self.facts.unknown(unknown)),
+            None => Ok(()),
         }
+    }
+
+    /// An event, for violations.
+    pub(crate) fn text(&self, event: EventId) -> String {
+        self.facts.text(event)
+    }
+
+    pub(crate) fn are_events_of_different_threads(&self, events: &[EventId]) -> Check {
+        let trace = self.facts.trace;
+        self.are_events(events.iter().copied())?;
         let mut threads: Vec<_> = events.iter().map(|&event| (trace.thread_of(event), event)).collect();
         threads.sort_unstable();
         match threads.windows(2).find(|pair| pair[0].0 == pair[1].0) {

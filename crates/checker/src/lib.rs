@@ -1,4 +1,5 @@
-//! The checker: decides whether a schedule proves a race, a race by memory order or a deadlock.
+//! The checker: decides whether a schedule proves a race, a race by memory order or a deadlock, and whether a fault
+//! happened in the recorded run.
 //!
 //! [`Checker`] judges a schedule from the trace and the rules of `docs/model.md` alone: whether its order is feasible,
 //! and whether it shows what it is said to show. It depends on the model and on nothing else, so nobody has to trust
@@ -7,6 +8,7 @@
 mod barriers;
 mod checker;
 mod facts;
+mod fault;
 mod heap;
 mod hidden;
 mod locks;

@@ -14,7 +14,7 @@ use crate::source::{Source, Sources};
 use crate::symbolic::Values;
 use crate::violation::{ScheduleRule, Violation};
 use snag_model::Level;
-use snag_model::{Action, BarrierId, Else, EventId, LockId, Mode, Op, Probe, SemId, Space, ThreadId, VarId};
+use snag_model::{Action, BarrierId, Else, EventId, Fault, LockId, Mode, Op, Probe, SemId, Space, ThreadId, VarId};
 use std::collections::{HashMap, HashSet};
 use std::hint::select_unpredictable;
 
@@ -228,6 +228,8 @@ impl<'f> Machine<'f> {
                 }
             }
             Action::Alloc { .. } | Action::Begin | Action::End | Action::Mark { .. } | Action::Reach { .. } => {}
+            // They are about the recorded run alone.
+            Action::Fault(_) => {}
             // Which order it makes matters only to races by memory order.
             Action::Fence { .. } => {}
             Action::Else(action) => self.other_side(id, thread, action)?,
@@ -637,7 +639,15 @@ impl<'f> Machine<'f> {
             let detail = format!("{} does not wait", self.facts.text(id));
             return Err(Violation::new(ScheduleRule::NotAnAcquire, id, detail));
         }
-        let Some((lock, mode)) = action.acquired() else {
+        // Waits that never ended are a deadlock that happened; acquires are one that may happen. Nothing is both.
+        let is_want = |event: EventId| matches!(self.facts.trace.events.ops()[event.index()], Op::Want | Op::ReadWant);
+        let wanted = match action {
+            Action::Fault(Fault::Want { lock, mode }) if others.iter().all(|&other| is_want(other)) => {
+                Some((lock, mode))
+            }
+            action => action.acquired(),
+        };
+        let Some((lock, mode)) = wanted else {
             let detail = format!("{} takes no lock", self.facts.text(id));
             return Err(Violation::new(ScheduleRule::NotAnAcquire, id, detail));
         };

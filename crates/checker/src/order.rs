@@ -154,6 +154,7 @@ impl<'f> News<'f> {
             | Action::Reach { .. }
             | Action::Branch { .. }
             | Action::Let { .. }
+            | Action::Fault(_)
             | Action::Mark { .. }
             | Action::Else(_) => false,
         };
@@ -214,6 +215,7 @@ impl<'f> News<'f> {
             | Action::Reach { .. }
             | Action::Branch { .. }
             | Action::Let { .. }
+            | Action::Fault(_)
             | Action::Mark { .. }
             | Action::Else(_) => {}
         }

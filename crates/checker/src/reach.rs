@@ -132,8 +132,8 @@ impl<'t> Objects<'t> {
             }
             Action::Fork { thread, .. } | Action::Join { thread, .. } => (Some(Object::Thread(thread)), None),
             Action::Probe(probe) => (Some(probe.object()), None),
-            // What an object leads to, and what would have happened on the other side, touches nothing.
-            Action::Reach { .. } | Action::Else(_) => (None, None),
+            // What an object leads to, what would have happened on the other side, and a fault touch nothing.
+            Action::Reach { .. } | Action::Else(_) | Action::Fault(_) => (None, None),
             action => (action.variable().map(Object::Variable), None),
         };
         let (first, last) = (self.first[event.thread.index()], self.last[event.thread.index()]);

@@ -89,11 +89,19 @@ pub enum ScheduleRule {
     NotAnAcquire,
     /// In a deadlock each thread waits for a lock that another one of them holds.
     NotBlocked,
+    /// A fault is of the kind that its event says.
+    OtherFault,
+    /// Memory that is used after its end was freed by the event that is named, and not handed out again.
+    NotFreed,
+    /// A lock is misused by a thread that does not hold it, or holds it already.
+    NotMisused,
+    /// What is destroyed in use is held, or somebody waits for it.
+    NotInUse,
 }
 
 impl ScheduleRule {
     /// Every rule.
-    pub const ALL: [ScheduleRule; 40] = [
+    pub const ALL: [ScheduleRule; 44] = [
         ScheduleRule::UnknownEvent,
         ScheduleRule::EventTwice,
         ScheduleRule::ThreadOrder,
@@ -134,6 +142,10 @@ impl ScheduleRule {
         ScheduleRule::TooFewThreads,
         ScheduleRule::NotAnAcquire,
         ScheduleRule::NotBlocked,
+        ScheduleRule::OtherFault,
+        ScheduleRule::NotFreed,
+        ScheduleRule::NotMisused,
+        ScheduleRule::NotInUse,
     ];
 
     /// Whether only witnesses at level `symbolic` can break it.
@@ -195,6 +207,10 @@ impl ScheduleRule {
             ScheduleRule::TooFewThreads => "a deadlock has at least two threads",
             ScheduleRule::NotAnAcquire => "what waits in a deadlock is an acquire that waits or the end of a wait",
             ScheduleRule::NotBlocked => "in a deadlock each thread waits for a lock that another one of them holds",
+            ScheduleRule::OtherFault => "a fault is of the kind that its event says",
+            ScheduleRule::NotFreed => "memory that is used after its end was freed last by the event that is named",
+            ScheduleRule::NotInUse => "what is destroyed in use is held, or somebody waits for it",
+            ScheduleRule::NotMisused => "a lock is misused by a thread that does not hold it, or that has it already",
         }
     }
 }

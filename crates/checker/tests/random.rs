@@ -45,6 +45,8 @@ const MIXES: &[&[Op]] = &[
     &[Op::Fork, Op::Begin, Op::End, Op::Join, Op::JoinFail],
     &[Op::BarrierEnter, Op::BarrierLeave],
     &[Op::Alloc, Op::Free],
+    &[Op::Alloc, Op::Free, Op::StaleRead, Op::StaleWrite, Op::StaleFree],
+    &[Op::Acquire, Op::Release, Op::Want, Op::ReadWant, Op::Unheld],
     &[Op::MethodBegin, Op::MethodEnd, Op::Acquire, Op::Release, Op::Fork, Op::Begin],
     &[Op::MethodBegin, Op::MethodEnd, Op::ReadAcquire, Op::ReadRelease, Op::Join, Op::End, Op::Free],
     &[Op::MethodBegin, Op::MethodEnd, Op::Branch],
@@ -213,7 +215,7 @@ impl Builder<'_> {
     fn event(&mut self, op: Op) -> Event {
         let thread = ThreadId::new(self.random.below(self.trace.tables.thread_count()));
         let target = match op {
-            Op::Alloc | Op::Free => self.random.pick(&self.blocks).0,
+            Op::Alloc | Op::Free | Op::StaleRead | Op::StaleWrite | Op::StaleFree => self.random.pick(&self.blocks).0,
             _ if op.is_access() => self.random.pick(&self.variables).0,
             Op::Fork | Op::Join | Op::JoinFail => self.random.below(self.trace.tables.thread_count()) as u32,
             Op::WaitBegin | Op::Wake | Op::WaitEnd | Op::Notify | Op::NotifyAll => 0,
@@ -383,12 +385,11 @@ fn checker_and_reference_agree() {
     }
     println!("accepted {accepted:?}, refused {refused:?}");
     assert!(accepted.iter().zip([5000, 1000, 50]).all(|(count, least)| *count >= least));
-    // Event numbers here are never out of range; the rules of level `symbolic`, of races by memory order and of waits that
-    // end for no reason have tests of their own.
-    let of_others = |rule: ScheduleRule| {
-        matches!(rule, ScheduleRule::NotInOrder | ScheduleRule::Synchronised | ScheduleRule::NoWakeUp)
-    };
-    let elsewhere = ScheduleRule::ALL.iter().filter(|rule| rule.is_symbolic() || of_others(**rule)).count();
+    // Event numbers here are never out of range; the rules of level `symbolic`, of races by memory order, of faults and of
+    // waits that end for no reason have tests of their own.
+    use ScheduleRule::{NoWakeUp, NotFreed, NotInOrder, NotInUse, NotMisused, OtherFault, Synchronised};
+    let of_others = [NotInOrder, Synchronised, NoWakeUp, NotFreed, NotMisused, NotInUse, OtherFault];
+    let elsewhere = ScheduleRule::ALL.iter().filter(|rule| rule.is_symbolic() || of_others.contains(rule)).count();
     assert_eq!(refused.len(), ScheduleRule::ALL.len() - 1 - elsewhere);
     assert!(refused.values().all(|&count| count >= 5));
 }

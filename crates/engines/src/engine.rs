@@ -8,7 +8,7 @@
 pub use crate::happens_before::LocationPair;
 use crate::maximal::Backend;
 use crate::watch::Watch;
-use snag_model::{Cells, EventId, Level, Op, Schedule, Space, Trace};
+use snag_model::{Cells, EventId, FaultKind, Level, Op, Ops, Schedule, Space, Trace};
 use std::collections::HashSet;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -86,6 +86,8 @@ pub enum Needs {
     Missing,
     /// Symbolic expressions.
     Expressions,
+    /// Events about what went wrong in the recorded run.
+    Faults,
 }
 
 impl Needs {
@@ -95,8 +97,14 @@ impl Needs {
             Needs::Events => true,
             Needs::Missing => trace.events.ops().contains(&Op::MethodBegin),
             Needs::Expressions => is_symbolic(trace),
+            Needs::Faults => has_faults(trace),
         }
     }
+}
+
+/// Whether something went wrong in the recorded run, or a wait never ended.
+pub fn has_faults(trace: &Trace) -> bool {
+    Ops::of(trace.events.ops()).any(Ops::FAULTS)
 }
 
 /// Whether a trace has expressions at all. Without, level `symbolic` is the highest other one.
@@ -266,6 +274,8 @@ pub trait Host: Sync {
     fn race(&self, race: RaceClaim) -> Result<(), String>;
     /// The same for a deadlock: acquires that wait for each other.
     fn deadlock(&self, claim: DeadlockClaim) -> Result<(), String>;
+    /// The same for a fault of the recorded run.
+    fn fault(&self, claim: FaultClaim) -> Result<(), String>;
     /// The races of this engine that were filed so far, each by its two events.
     fn filed(&self) -> Vec<(EventId, EventId)>;
     /// Whether a deadlock of the same locks, or at the same locations, was filed before.
@@ -300,6 +310,22 @@ pub struct DeadlockClaim {
     pub schedule: Schedule,
     /// The level at which reads see what they must.
     pub level: Level,
+}
+
+/// Something that went wrong in the recorded run, or may.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FaultClaim {
+    /// What.
+    pub kind: FaultKind,
+    /// What made it wrong: the free of the memory, the last event that took or gave back the lock, if there is one, or
+    /// the use of what is destroyed.
+    pub first: Option<EventId>,
+    /// The event that was wrong.
+    pub second: EventId,
+    /// How many pairs of events share their locations.
+    pub count: u64,
+    /// What happens before both, if it only may happen (at level `writer`).
+    pub schedule: Option<Schedule>,
 }
 
 impl Context<'_> {

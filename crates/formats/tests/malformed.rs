@@ -206,6 +206,12 @@ fn breaking(rule: Rule) -> &'static str {
         Rule::UndefinedResult => "T|r(x)=1->v|\nT|let(u)=(/ 1 v)|\nT|let(w)=(/ 1 (- v 1))|",
         Rule::OtherSideWithoutBranch => "T|branch(1)|\nT|else-r(x)|\nU|w(x)|\nT|else-w(x)<-1|\nT|w(x)|\nT|else-r(x)|",
         Rule::BadMemoryOrder => "T|atomic-r(x,release)|",
+        Rule::NotFreed => {
+            "T|alloc(0x10:8)|\nT|free(0x10:8)|\nU|stale-read(0x14:2)|\nT|alloc(0x10:8)|\nU|stale-write(0x14:2)|"
+        }
+        Rule::WantedIsFree => "T|racq(l)|\nU|rwant(l)|",
+        Rule::EventAfterWant => "T|acq(l)|\nU|want(l)|\nT|want(l)|\nU|w(x)|",
+        Rule::UnheldIsHeld => "T|acq(l)|\nU|release-unheld(l)|\nT|release-unheld(l)|",
         // Text has names and no ids; see `ids_that_stand_for_nothing`.
         Rule::UnknownName => "",
     }
@@ -232,6 +238,10 @@ const RULES: &[Rule] = &[
     Rule::NothingHeld,
     Rule::OtherCount,
     Rule::NotAlive,
+    Rule::NotFreed,
+    Rule::WantedIsFree,
+    Rule::EventAfterWant,
+    Rule::UnheldIsHeld,
     Rule::BarrierEnteredTwice,
     Rule::BarrierNotEntered,
     Rule::BarrierLeftEarly,

@@ -69,7 +69,7 @@ fn text_comes_back_byte_for_byte_also_by_way_of_snag() {
 #[test]
 fn random_traces_with_every_kind_of_event_survive_text_and_snag() {
     let mut ops = std::collections::HashSet::new();
-    for seed in 0..300 {
+    for seed in 0..600 {
         let trace = random_trace(seed, 20 + seed as usize % 200);
         ops.extend(trace.events.ops().iter().copied());
         let text = write_as(Format::Text, &trace).unwrap();

@@ -8,7 +8,7 @@
 use crate::events::Event;
 use crate::ids::*;
 use crate::op::{MemoryOrder, Op};
-use crate::tables::Object;
+use crate::tables::{Object, Space};
 
 /// An operation and its operands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,6 +132,8 @@ pub enum Action {
     },
     /// Finds out what state something is in, and changes nothing.
     Probe(Probe),
+    /// What went wrong in the recorded run, or a wait that never ended.
+    Fault(Fault),
     /// A line without meaning for prediction.
     Mark {
         text: TextId,
@@ -162,6 +164,103 @@ pub enum Probe {
         /// The thread that was to be joined.
         thread: ThreadId,
     },
+}
+
+/// What a thread did in the recorded run that no program may do, and where it waited for ever. A schedule may have such
+/// an event wherever its thread is; it has no effect there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// It used memory that was freed.
+    Stale {
+        /// What it used.
+        variable: VarId,
+        /// In which way.
+        how: Stale,
+    },
+    /// It began to wait for a lock, and never got it.
+    Want {
+        /// The lock.
+        lock: LockId,
+        /// How it wanted to have it.
+        mode: Mode,
+    },
+    /// It gave back a lock that it did not hold.
+    Unheld {
+        /// The lock.
+        lock: LockId,
+    },
+    /// It wanted a lock that was destroyed.
+    Gone {
+        /// The lock.
+        lock: LockId,
+    },
+    /// It destroyed something, initialised it again, or freed the memory it is in. That is wrong only while somebody
+    /// uses it, or may.
+    Discard(Primitive),
+}
+
+/// What threads synchronise with.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[allow(missing_docs)]
+pub enum Primitive {
+    Lock(LockId),
+    Condition(CondId),
+    Semaphore(SemId),
+    Barrier(BarrierId),
+}
+
+impl Primitive {
+    /// How many kinds there are.
+    pub const KINDS: u32 = 4;
+
+    /// The one of this kind and number; of a kind that there is not, a barrier.
+    pub fn of(kind: u32, id: u32) -> Primitive {
+        match kind {
+            0 => Primitive::Lock(LockId(id)),
+            1 => Primitive::Condition(CondId(id)),
+            2 => Primitive::Semaphore(SemId(id)),
+            _ => Primitive::Barrier(BarrierId(id)),
+        }
+    }
+
+    /// Its kind and number.
+    pub fn parts(self) -> (u32, u32) {
+        match self {
+            Primitive::Lock(id) => (0, id.0),
+            Primitive::Condition(id) => (1, id.0),
+            Primitive::Semaphore(id) => (2, id.0),
+            Primitive::Barrier(id) => (3, id.0),
+        }
+    }
+
+    /// Its names.
+    pub fn space(self) -> Space {
+        match self {
+            Primitive::Lock(_) => Space::Lock,
+            Primitive::Condition(_) => Space::Condition,
+            Primitive::Semaphore(_) => Space::Semaphore,
+            Primitive::Barrier(_) => Space::Barrier,
+        }
+    }
+
+    /// As an object that a missing method may reach.
+    pub fn object(self) -> Object {
+        match self {
+            Primitive::Lock(id) => Object::Lock(id),
+            Primitive::Condition(id) => Object::Condition(id),
+            Primitive::Semaphore(id) => Object::Semaphore(id),
+            Primitive::Barrier(id) => Object::Barrier(id),
+        }
+    }
+}
+
+/// How a thread uses memory that was freed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Stale {
+    Read,
+    Write,
+    Free,
 }
 
 /// How a lock is held.
@@ -215,6 +314,7 @@ impl Action {
             | Action::Alloc { variable }
             | Action::Free { variable }
             | Action::Reach { object: variable, .. }
+            | Action::Fault(Fault::Stale { variable, .. })
             | Action::Else(Else::Read { variable, .. } | Else::Write { variable, .. }) => Some(variable),
             _ => None,
         }
@@ -249,9 +349,34 @@ impl Action {
             }
             Action::Fork { thread, .. } | Action::Join { thread, .. } => [Some(Object::Thread(thread)), None],
             Action::Probe(probe) => [Some(probe.object()), None],
-            // Neither is anything that the program did.
-            Action::Reach { .. } | Action::Else(_) => [None, None],
+            // No fault has an effect, and the others are nothing that the program did.
+            Action::Fault(_) | Action::Reach { .. } | Action::Else(_) => [None, None],
             _ => [self.variable().map(Object::Variable), None],
+        };
+        both.into_iter().flatten()
+    }
+
+    /// What somebody may not destroy or free at the same time: a lock that it takes or gives back, a condition that it
+    /// waits for or notifies, a semaphore, a barrier that it enters. (Whoever leaves a barrier may leave what is no
+    /// longer there.)
+    pub fn uses(self) -> impl Iterator<Item = Primitive> {
+        let both = match self {
+            Action::Acquire { lock, .. } | Action::Release { lock, .. } | Action::WaitEnd { lock, .. } => {
+                [Some(Primitive::Lock(lock)), None]
+            }
+            Action::Probe(Probe::Held { lock, .. }) => [Some(Primitive::Lock(lock)), None],
+            Action::WaitBegin { condition, lock } => {
+                [Some(Primitive::Lock(lock)), Some(Primitive::Condition(condition))]
+            }
+            Action::Notify { condition } | Action::NotifyAll { condition } => {
+                [Some(Primitive::Condition(condition)), None]
+            }
+            Action::SemPost { semaphore } | Action::SemWait { semaphore } => {
+                [Some(Primitive::Semaphore(semaphore)), None]
+            }
+            Action::Probe(Probe::Count { semaphore, .. }) => [Some(Primitive::Semaphore(semaphore)), None],
+            Action::BarrierEnter { barrier } => [Some(Primitive::Barrier(barrier)), None],
+            _ => [None, None],
         };
         both.into_iter().flatten()
     }
@@ -343,6 +468,14 @@ impl Event {
             Op::ReadTryFail => Action::Probe(Probe::Held { lock: LockId(target), mode: shared }),
             Op::SemValue => Action::Probe(Probe::Count { semaphore: SemId(target), count: aux }),
             Op::JoinFail => Action::Probe(Probe::Alive { thread: ThreadId(target) }),
+            Op::StaleRead => Action::Fault(Fault::Stale { variable, how: Stale::Read }),
+            Op::StaleWrite => Action::Fault(Fault::Stale { variable, how: Stale::Write }),
+            Op::StaleFree => Action::Fault(Fault::Stale { variable, how: Stale::Free }),
+            Op::Want => Action::Fault(Fault::Want { lock: LockId(target), mode: exclusive }),
+            Op::ReadWant => Action::Fault(Fault::Want { lock: LockId(target), mode: shared }),
+            Op::Unheld => Action::Fault(Fault::Unheld { lock: LockId(target) }),
+            Op::Gone => Action::Fault(Fault::Gone { lock: LockId(target) }),
+            Op::Discard => Action::Fault(Fault::Discard(Primitive::of(aux, target))),
             Op::Mark => Action::Mark { text: TextId(target) },
             Op::OtherRead => Action::Else(Else::Read { variable, into: optional(aux, SymbolId) }),
             Op::OtherWrite => Action::Else(Else::Write { variable, of: optional(aux, ExprId) }),
@@ -406,6 +539,17 @@ impl Event {
             Action::Probe(Probe::Held { lock, mode: Mode::Shared }) => plain(Op::ReadTryFail, lock.0),
             Action::Probe(Probe::Count { semaphore, count }) => with(Op::SemValue, semaphore.0, count),
             Action::Probe(Probe::Alive { thread }) => plain(Op::JoinFail, thread.0),
+            Action::Fault(Fault::Stale { variable, how: Stale::Read }) => plain(Op::StaleRead, variable.0),
+            Action::Fault(Fault::Stale { variable, how: Stale::Write }) => plain(Op::StaleWrite, variable.0),
+            Action::Fault(Fault::Stale { variable, how: Stale::Free }) => plain(Op::StaleFree, variable.0),
+            Action::Fault(Fault::Want { lock, mode: Mode::Exclusive }) => plain(Op::Want, lock.0),
+            Action::Fault(Fault::Want { lock, mode: Mode::Shared }) => plain(Op::ReadWant, lock.0),
+            Action::Fault(Fault::Unheld { lock }) => plain(Op::Unheld, lock.0),
+            Action::Fault(Fault::Gone { lock }) => plain(Op::Gone, lock.0),
+            Action::Fault(Fault::Discard(primitive)) => {
+                let (kind, id) = primitive.parts();
+                with(Op::Discard, id, kind)
+            }
             Action::Mark { text } => plain(Op::Mark, text.0),
             Action::Else(Else::Read { variable, into }) => with(Op::OtherRead, variable.0, number(into.map(|id| id.0))),
             Action::Else(Else::Write { variable, of }) => with(Op::OtherWrite, variable.0, number(of.map(|id| id.0))),
@@ -434,6 +578,8 @@ mod tests {
                     Op::Notify | Op::NotifyAll | Op::SemPost | Op::SemWait | Op::BarrierEnter | Op::BarrierLeave => 0,
                     Op::Alloc | Op::Free | Op::MethodEnd | Op::Begin | Op::End => 0,
                     Op::TryFail | Op::ReadTryFail | Op::JoinFail => 0,
+                    Op::Discard => aux.min(3),
+                    op if op.is_fault() => 0,
                     _ => aux,
                 };
                 let target = if matches!(op, Op::Begin | Op::End | Op::Fence) { 0 } else { target };

@@ -58,11 +58,25 @@ pub enum Op {
     SemValue = 39,
     /// An attempt to join a thread that failed, because it had not ended.
     JoinFail = 40,
+    /// What went wrong in the recorded run, here the use of memory that was freed.
+    StaleRead = 41,
+    StaleWrite = 42,
+    /// A second free of a block.
+    StaleFree = 43,
+    /// The last thing that a thread does: it waits for a lock, and never gets it.
+    Want = 44,
+    ReadWant = 45,
+    /// A lock is given back by a thread that does not hold it.
+    Unheld = 46,
+    /// The end of a lock, a condition, a semaphore or a barrier.
+    Discard = 47,
+    /// An attempt to take a lock that was destroyed.
+    Gone = 48,
 }
 
 impl Op {
     /// Every operation, in the order of its code.
-    pub const ALL: [Op; 41] = [
+    pub const ALL: [Op; 49] = [
         Op::Read,
         Op::Write,
         Op::AtomicRead,
@@ -104,6 +118,14 @@ impl Op {
         Op::ReadTryFail,
         Op::SemValue,
         Op::JoinFail,
+        Op::StaleRead,
+        Op::StaleWrite,
+        Op::StaleFree,
+        Op::Want,
+        Op::ReadWant,
+        Op::Unheld,
+        Op::Discard,
+        Op::Gone,
     ];
 
     /// The operation with this code.
@@ -155,6 +177,14 @@ impl Op {
             Op::ReadTryFail => "rtryfail",
             Op::SemValue => "sem-value",
             Op::JoinFail => "join-fail",
+            Op::StaleRead => "stale-read",
+            Op::StaleWrite => "stale-write",
+            Op::StaleFree => "stale-free",
+            Op::Want => "want",
+            Op::ReadWant => "rwant",
+            Op::Unheld => "release-unheld",
+            Op::Discard => "discard",
+            Op::Gone => "acquire-destroyed",
         }
     }
 
@@ -190,13 +220,21 @@ impl Op {
             || matches!(self, Op::Fork | Op::Join | Op::WaitBegin | Op::WaitEnd | Op::Wake)
             || matches!(self, Op::MethodBegin | Op::Reach | Op::Branch | Op::Let | Op::SemValue)
             || matches!(self, Op::OtherRead | Op::OtherWrite | Op::OtherLet | Op::OtherBranch)
-            || matches!(self, Op::Fence)
+            || matches!(self, Op::Fence | Op::Discard)
     }
 
     /// Is about a variable: an access, on whichever side of a branch, a heap block, or what an object leads to.
     #[inline(always)]
     pub fn has_variable(self) -> bool {
-        self.is_access() || matches!(self, Op::Alloc | Op::Free | Op::OtherRead | Op::OtherWrite | Op::Reach)
+        self.is_access()
+            || matches!(self, Op::Alloc | Op::Free | Op::OtherRead | Op::OtherWrite | Op::Reach)
+            || self.is_stale()
+    }
+
+    /// Uses memory that was freed.
+    #[inline(always)]
+    pub fn is_stale(self) -> bool {
+        matches!(self, Op::StaleRead | Op::StaleWrite | Op::StaleFree)
     }
 
     /// Reads or writes memory (not `free`, which only conflicts with accesses).
@@ -227,6 +265,13 @@ impl Op {
     #[inline(always)]
     pub fn probes(self) -> bool {
         matches!(self, Op::TryFail | Op::ReadTryFail | Op::SemValue | Op::JoinFail)
+    }
+
+    /// Is about the recorded run alone: what went wrong there, or a wait that never ended. In schedules it has no
+    /// effect.
+    #[inline(always)]
+    pub fn is_fault(self) -> bool {
+        self.is_stale() || matches!(self, Op::Want | Op::ReadWant | Op::Unheld | Op::Discard | Op::Gone)
     }
 
     /// Is an atomic access.
@@ -264,6 +309,10 @@ impl Ops {
 
     /// Every operation.
     pub const ALL: Ops = Ops((1 << Op::ALL.len()) - 1);
+
+    /// All that are about the recorded run alone ([`Op::is_fault`]).
+    pub const FAULTS: &[Op] =
+        &[Op::StaleRead, Op::StaleWrite, Op::StaleFree, Op::Want, Op::ReadWant, Op::Unheld, Op::Discard, Op::Gone];
 
     /// Those of either set.
     pub fn or(self, other: Ops) -> Ops {

@@ -9,6 +9,9 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+/// How the names of variables begin that stand for descriptors: to use one is to read it, to close it to write it.
+pub const DESCRIPTOR: &str = "descriptor in use ";
+
 /// The kinds of names, each with ids of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]

@@ -1,4 +1,4 @@
-use crate::action::Action;
+use crate::action::{Action, Primitive};
 use crate::events::{Event, Events};
 use crate::ids::*;
 use crate::op::{Op, Ops};
@@ -115,17 +115,24 @@ impl Trace {
         let name = |space: Space| self.tables.names(space).get(event.target as usize).to_owned();
         match event.op {
             op if op.is_access() => self.tables.variable_text(VarId(event.target)),
-            Op::Alloc | Op::Free | Op::OtherRead | Op::OtherWrite | Op::Reach => {
-                self.tables.variable_text(VarId(event.target))
-            }
+            Op::Alloc
+            | Op::Free
+            | Op::OtherRead
+            | Op::OtherWrite
+            | Op::Reach
+            | Op::StaleRead
+            | Op::StaleWrite
+            | Op::StaleFree => self.tables.variable_text(VarId(event.target)),
             Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => name(Space::Lock),
             Op::OtherAcquire | Op::OtherRelease | Op::TryFail | Op::ReadTryFail => name(Space::Lock),
+            Op::Want | Op::ReadWant | Op::Unheld | Op::Gone => name(Space::Lock),
             Op::Fork | Op::Join | Op::JoinFail => name(Space::Thread),
             Op::WaitBegin | Op::Wake | Op::WaitEnd | Op::Notify | Op::NotifyAll => name(Space::Condition),
             Op::SemPost | Op::SemWait | Op::SemValue => name(Space::Semaphore),
             Op::BarrierEnter | Op::BarrierLeave => name(Space::Barrier),
             Op::MethodBegin | Op::MethodEnd => name(Space::Method),
             Op::Let | Op::OtherLet => name(Space::Symbol),
+            Op::Discard => name(Primitive::of(event.aux, 0).space()),
             Op::Mark => name(Space::Text),
             _ => String::new(),
         }

@@ -7,6 +7,7 @@
 
 mod heap;
 
+use crate::action::Primitive;
 use crate::bits::bits_of;
 use crate::events::{Event, Events};
 use crate::ids::*;
@@ -97,6 +98,14 @@ pub enum Rule {
     OtherSideWithoutBranch,
     /// A memory order fits its operation.
     BadMemoryOrder,
+    /// Memory that is used after its end is in no live block.
+    NotFreed,
+    /// Who waits for a lock for ever waits for one that is held.
+    WantedIsFree,
+    /// A thread that waits for ever does nothing more.
+    EventAfterWant,
+    /// Who gives back a lock that it does not hold does not hold it.
+    UnheldIsHeld,
     /// An id stands for something.
     UnknownName,
 }
@@ -143,6 +152,10 @@ impl Rule {
             Rule::UndefinedResult => "an expression has a value where it is computed",
             Rule::OtherSideWithoutBranch => "the other side of a branch directly follows a branch with a condition",
             Rule::BadMemoryOrder => "a memory order fits its operation",
+            Rule::NotFreed => "memory that is used after its end is in no live block",
+            Rule::WantedIsFree => "a thread that never gets a lock waits for one that is held",
+            Rule::EventAfterWant => "a thread that waits for ever does nothing more",
+            Rule::UnheldIsHeld => "'release-unheld' is by a thread that does not hold the lock",
             Rule::UnknownName => "an id stands for something",
         }
     }
@@ -200,6 +213,8 @@ enum State {
     Deciding,
     Waiting,
     Woken,
+    /// It waits for a lock and never gets it.
+    Stuck,
     Ended,
     Joined,
 }
@@ -413,6 +428,10 @@ impl Validator {
             State::Running => {}
             State::Waiting if event.op == Op::Wake => {}
             State::Woken if event.op == Op::WaitEnd => {}
+            State::Woken if event.op == Op::Want && self.wants_back(thread, LockId(event.target)) => {}
+            State::Stuck => {
+                return Err((Rule::EventAfterWant, format!("thread {} waits for ever", name(thread))));
+            }
             State::Waiting | State::Woken => {
                 return Err((
                     Rule::EventWhileWaiting,
@@ -476,6 +495,10 @@ impl Validator {
             Op::BarrierLeave => self.barrier_leave(thread, BarrierId(event.target), tables),
             Op::Alloc => self.heap.alloc(VarId(event.target), tables),
             Op::Free => self.heap.free(VarId(event.target), tables),
+            Op::StaleRead | Op::StaleWrite | Op::StaleFree => self.heap.stale(VarId(event.target), tables),
+            Op::Want | Op::ReadWant => self.want(thread, LockId(event.target), event.op == Op::Want, tables),
+            Op::Unheld => self.unheld(thread, LockId(event.target), tables),
+            Op::Discard | Op::Gone => Ok(()),
             Op::Fence => fence(event),
             Op::Reach => {
                 self.described.insert(VarId(event.target));
@@ -520,14 +543,23 @@ impl Validator {
     pub fn known_names(&self, event: &Event, tables: &Tables) -> Check {
         let known = |space: Space, id: u32| (id as usize) < tables.names(space).len();
         let target = match event.op {
-            Op::Read | Op::Write | Op::AtomicRead | Op::AtomicWrite | Op::Rmw | Op::Alloc | Op::Free => {
-                (event.target as usize) < tables.variable_count()
-            }
+            Op::Read
+            | Op::Write
+            | Op::AtomicRead
+            | Op::AtomicWrite
+            | Op::Rmw
+            | Op::Alloc
+            | Op::Free
+            | Op::StaleRead
+            | Op::StaleWrite
+            | Op::StaleFree => (event.target as usize) < tables.variable_count(),
             Op::OtherRead | Op::OtherWrite | Op::Reach => (event.target as usize) < tables.variable_count(),
             Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease | Op::TryFail | Op::ReadTryFail => {
                 known(Space::Lock, event.target)
             }
-            Op::OtherAcquire | Op::OtherRelease => known(Space::Lock, event.target),
+            Op::OtherAcquire | Op::OtherRelease | Op::Want | Op::ReadWant | Op::Unheld | Op::Gone => {
+                known(Space::Lock, event.target)
+            }
             Op::Fork | Op::Join | Op::JoinFail => known(Space::Thread, event.target),
             Op::WaitBegin | Op::WaitEnd | Op::Wake | Op::Notify | Op::NotifyAll => {
                 known(Space::Condition, event.target)
@@ -536,6 +568,7 @@ impl Validator {
             Op::BarrierEnter | Op::BarrierLeave => known(Space::Barrier, event.target),
             Op::MethodBegin | Op::MethodEnd => known(Space::Method, event.target),
             Op::Let | Op::OtherLet => known(Space::Symbol, event.target),
+            Op::Discard => event.aux < Primitive::KINDS && known(Primitive::of(event.aux, 0).space(), event.target),
             Op::Mark => known(Space::Text, event.target),
             Op::Branch | Op::OtherBranch => event.target == 0 || known(Space::Text, event.target - 1),
             Op::Begin | Op::End | Op::Fence => true,
@@ -641,6 +674,7 @@ impl Validator {
             State::Waiting | State::Woken => {
                 Err((Rule::EventWhileWaiting, format!("thread {name} is joined inside a wait")))
             }
+            State::Stuck => Err((Rule::EventAfterWant, format!("thread {name} is joined while it waits for ever"))),
             _ => {
                 self.set_state(child, State::Joined);
                 Ok(())
@@ -667,6 +701,31 @@ impl Validator {
         }
         let name = tables.lock_name(id);
         Err((Rule::NothingHeld, format!("an attempt to take lock {name} fails while no other thread holds it")))
+    }
+
+    /// Whether the thread is woken and has to have this lock again to end its wait.
+    fn wants_back(&self, thread: ThreadId, id: LockId) -> bool {
+        self.threads[thread.index()].wait.is_some_and(|(_, lock, ..)| lock == id)
+    }
+
+    fn want(&mut self, thread: ThreadId, id: LockId, exclusive: bool, tables: &Tables) -> Check {
+        let lock = &self.locks[id.index()];
+        let is_own = lock.owner == Some(thread) || lock.readers.iter().any(|reader| reader.0 == thread);
+        if !is_own && self.excluded_by(thread, id, exclusive).is_none() {
+            let name = tables.lock_name(id);
+            return Err((Rule::WantedIsFree, format!("thread {} could have lock {name}", tables.thread_name(thread))));
+        }
+        self.set_state(thread, State::Stuck);
+        Ok(())
+    }
+
+    fn unheld(&self, thread: ThreadId, id: LockId, tables: &Tables) -> Check {
+        let lock = &self.locks[id.index()];
+        if lock.owner == Some(thread) || lock.readers.iter().any(|reader| reader.0 == thread) {
+            let (thread, lock) = (tables.thread_name(thread), tables.lock_name(id));
+            return Err((Rule::UnheldIsHeld, format!("thread {thread} holds lock {lock}")));
+        }
+        Ok(())
     }
 
     /// The thread other than `thread` that holds the lock in a way that excludes an acquire.

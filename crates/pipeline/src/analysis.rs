@@ -3,8 +3,9 @@
 use crate::memory::peak_memory;
 use crate::options::Choice;
 use crate::plan::place_in_report;
+use snag_checker::{Checker, Violation};
 use snag_engines::{EngineRef, Reduction, Searches, Subject};
-use snag_model::{EventId, Level, LockId, RaceKind, Schedule};
+use snag_model::{EventId, FaultKind, Level, LockId, RaceKind, Schedule, Trace};
 
 /// A race with its proof.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,6 +57,39 @@ pub struct Deadlock {
     pub witness: Schedule,
     /// The wake-ups of the witness that come for no reason, as those of waits on condition variables may.
     pub spurious: Vec<EventId>,
+}
+
+/// Something that went wrong in the recorded run, or may.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fault {
+    /// Who found it.
+    pub engine: EngineRef,
+    /// What.
+    pub kind: FaultKind,
+    /// What made it wrong: the free of the memory, the last event that took or gave back the lock, if there is one, or
+    /// the use of what is destroyed.
+    pub first: Option<EventId>,
+    /// The event that was wrong. The checker has accepted it.
+    pub second: EventId,
+    /// How many pairs of events share their locations.
+    pub count: u64,
+    /// What happens before both, if it may happen and did not. The checker has accepted it.
+    pub witness: Option<Schedule>,
+}
+
+impl Fault {
+    /// The level at which witnesses of faults are checked.
+    pub const LEVEL: Level = Level::Writer;
+
+    /// Whether the checker accepts it.
+    pub(crate) fn check(&self, trace: &Trace, checker: &Checker) -> Result<(), Violation> {
+        match (&self.witness, self.first) {
+            (Some(witness), Some(first)) => {
+                checker.check_end_in_use(witness.iter(trace), first, self.second, Fault::LEVEL)
+            }
+            (_, first) => checker.check_fault(self.kind, first, self.second),
+        }
+    }
 }
 
 /// A pair that an engine believes in and that was not proved.
@@ -150,6 +184,8 @@ pub struct Analysis {
     pub races: Vec<Race>,
     /// Proved deadlocks.
     pub deadlocks: Vec<Deadlock>,
+    /// What went wrong in the recorded run.
+    pub faults: Vec<Fault>,
     /// What was not proved, if asked for.
     pub candidates: Vec<Candidate>,
     /// What engines that were cut short have left open.
@@ -197,7 +233,8 @@ impl Analysis {
         counted.count_candidates(&self.candidates);
         let races = self.races.iter().map(|race| (race.engine, Subject::LocationPair));
         let deadlocks = self.deadlocks.iter().map(|deadlock| (deadlock.engine, Subject::Cycle));
-        for (engine, what) in races.chain(deadlocks) {
+        let faults = self.faults.iter().map(|fault| (fault.engine, Subject::LocationPair));
+        for (engine, what) in races.chain(deadlocks).chain(faults) {
             counted.leave(engine, what, NOT_CHECKED, 1);
             counted
                 .engines
@@ -234,6 +271,7 @@ impl Analysis {
         self.engines.append(&mut other.engines);
         self.races.append(&mut other.races);
         self.deadlocks.append(&mut other.deadlocks);
+        self.faults.append(&mut other.faults);
         self.candidates.append(&mut other.candidates);
         self.left.append(&mut other.left);
     }
@@ -250,6 +288,7 @@ impl Analysis {
         self.engines.sort_by_key(|report| place(report.engine));
         self.races.sort_by_key(|race| place(race.engine));
         self.deadlocks.sort_by_key(|deadlock| place(deadlock.engine));
+        self.faults.sort_by_key(|fault| place(fault.engine));
         self.candidates.sort_by_key(|candidate| place(candidate.engine));
     }
 }

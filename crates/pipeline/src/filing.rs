@@ -3,7 +3,7 @@
 //! An engine puts its races and deadlocks here ([`Host`]). The checker judges each, and what it accepts is filed at once:
 //! if the engine is given up later, that much is safe.
 
-use crate::analysis::{Analysis, Candidate, Deadlock, NOT_CHECKED, Race};
+use crate::analysis::{Analysis, Candidate, Deadlock, Fault, NOT_CHECKED, Race};
 use crate::held::held_locks;
 use crate::memory::Minded;
 use crate::options::Options;
@@ -11,7 +11,7 @@ use crate::so_far::Publish;
 use crate::time::Time;
 use snag_checker::Checker;
 use snag_engines::watch::Watch;
-use snag_engines::{DeadlockClaim, EngineRef, Host, LocationPair, RaceClaim, Subject};
+use snag_engines::{DeadlockClaim, EngineRef, FaultClaim, Host, LocationPair, RaceClaim, Subject};
 use snag_model::{Cells, EventId, Level, LocId, LockId, RaceKind, Schedule, Trace};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -283,6 +283,18 @@ impl Host for Filing<'_, '_> {
             let engine = self.engine;
             filed.analysis.deadlocks.push(Deadlock { engine, level, pending, witness: schedule, spurious });
         }
+        Ok(())
+    }
+
+    fn fault(&self, claim: FaultClaim) -> Result<(), String> {
+        let FaultClaim { kind, first, second, count, schedule: witness } = claim;
+        let fault = Fault { engine: self.engine, kind, first, second, count, witness };
+        let checker = match fault.witness {
+            None => self.checker(EventId(second.0 + 1)),
+            Some(_) => self.checkers.of_all(),
+        };
+        fault.check(self.trace, &checker).map_err(|why| format!("refused by the checker: {why}"))?;
+        self.lock().analysis.faults.push(fault);
         Ok(())
     }
 

@@ -20,7 +20,7 @@ mod so_far;
 mod spurious;
 mod time;
 
-pub use analysis::{Analysis, Candidate, Deadlock, EngineReport, Left, Race};
+pub use analysis::{Analysis, Candidate, Deadlock, EngineReport, Fault, Left, Race};
 pub use condense::{Again, analyse_condensed_into, can_condense};
 pub use held::held_locks;
 pub use memory::{free_memory, peak_memory};

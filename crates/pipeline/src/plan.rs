@@ -3,7 +3,8 @@
 use crate::options::{Choice, Options};
 use snag_engines::happens_before::has_weak_atomics;
 use snag_engines::{
-    CP, EngineRef, FHB, HB, MC, ORDER, RDIT, RECIPE, SB, SHB, TLH1, TLH2, WCP, highest_level, is_symbolic,
+    CP, EngineRef, FHB, HB, MC, OBSERVED, ORDER, RDIT, RECIPE, SB, SHB, TLH1, TLH2, WCP, has_faults, highest_level,
+    is_symbolic,
 };
 use snag_model::{Level, Trace};
 
@@ -28,7 +29,8 @@ impl Step {
 const PREDICTING: &[EngineRef] = &[HB, FHB, SHB, WCP, CP, TLH1, TLH2, SB, RDIT, MC, RECIPE];
 
 /// What `auto` consists of, each with those that come before it.
-const AUTO: [(EngineRef, &[EngineRef]); 4] = [(SHB, &[]), (MC, &[SHB]), (RECIPE, &[SHB, MC]), (ORDER, PREDICTING)];
+const AUTO: [(EngineRef, &[EngineRef]); 5] =
+    [(OBSERVED, &[]), (SHB, &[]), (MC, &[SHB]), (RECIPE, &[SHB, MC]), (ORDER, PREDICTING)];
 
 /// The steps for a trace, quick ones first: what they find is safe before anything dear is prepared.
 pub(crate) fn steps(options: &Options, trace: &Trace) -> Vec<Step> {
@@ -58,6 +60,7 @@ pub(crate) fn in_order(options: &Options, trace: &Trace) -> Vec<Step> {
                 .filter(|(engine, _)| !(by_name(*engine) || *engine == MC && by_name(RECIPE)))
                 .filter(|(engine, _)| *engine != RECIPE || goes_beyond_maximal(options, trace))
                 .filter(|(engine, _)| *engine != ORDER || has_weak_atomics(trace))
+                .filter(|(engine, _)| *engine != OBSERVED || has_faults(trace))
                 .map(|&(engine, beyond)| Step { engine, beyond, exhaustive: false })
                 .collect(),
         };

@@ -68,7 +68,7 @@ impl Publish for SoFar {
     fn early(&self, part: Analysis) {
         let mut parts = self.lock();
         // Who counts what is to be proved does not take back what was.
-        let proved = |part: &Analysis| part.races.len() + part.deadlocks.len();
+        let proved = |part: &Analysis| part.races.len() + part.deadlocks.len() + part.faults.len();
         if parts.early.as_ref().is_none_or(|known| proved(known) <= proved(&part)) {
             parts.early = Some(part);
         }

@@ -86,6 +86,8 @@ impl From<ExitStatus> for Ended {
 pub struct Summary {
     /// How the program ended.
     pub ended: Ended,
+    /// It was ended here because its threads waited for each other for ever.
+    pub deadlocked: bool,
     /// Events in the trace.
     pub events: u64,
     /// Bytes of the trace.
@@ -257,6 +259,7 @@ impl Recorder {
         let mut output = Output { writer, told: 0, unwritten: None };
         output.extra(self.about());
         let mut written = (Instant::now(), 0);
+        let (mut deadlocked, mut stalls) = (false, 0);
         let ended = loop {
             let full = self.next(Duration::from_millis(50), &mut |translator| output.take(translator));
             if output.told != written.1 {
@@ -266,6 +269,12 @@ impl Recorder {
             if written.0.elapsed() > if full { 5 * LONGEST } else { LONGEST } {
                 self.keep_up(&mut output);
                 self.translator.extent.look();
+                // A stall that lasts is one that nobody ends.
+                let is_stalled = self.ring.header().stalled.load(Acquire) != 0;
+                stalls = if is_stalled && self.translator.is_deadlocked() { stalls + 1 } else { 0 };
+                if stalls > STALLS && !deadlocked {
+                    deadlocked = self.child.kill().is_ok();
+                }
                 written = (Instant::now(), output.told);
             }
             if full {
@@ -279,6 +288,8 @@ impl Recorder {
         };
         self.translator.extent.ended();
         self.drain(&mut output);
+        self.translator.end_waits();
+        output.take(&mut self.translator);
         self.note_trouble();
         let is_recorded = self.ring.owner() != 0 || self.translator.count() > 0;
         if !is_recorded && !self.translator.oddities.has_ended() {
@@ -310,6 +321,7 @@ impl Recorder {
         let [recorder_time, program_time] = [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].map(processor_time);
         Ok(Summary {
             ended,
+            deadlocked,
             events,
             bytes,
             oddities: self.translator.oddities,
@@ -430,6 +442,9 @@ fn make_private(file: &File) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(OWNER_ONLY))
         .map_err(|error| io::Error::other(format!("others can read what is in it, which cannot be changed: {error}")))
 }
+
+/// So often in a row threads are seen to wait for each other, and nobody else to run, before the program is ended.
+const STALLS: u32 = 3;
 
 /// What was recorded is written at least as often as this, as long as it is little.
 const LONGEST: Duration = Duration::from_millis(200);

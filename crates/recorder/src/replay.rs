@@ -14,7 +14,7 @@ use crate::translate::Translator;
 use crate::wire::{self, Segment};
 pub use printed::{MOST as MOST_PRINTED, Printed};
 use snag_formats::snag_format::RecordedEvent;
-use snag_model::{Action, EventId, Tables, Trace};
+use snag_model::{Action, EventId, Op, Ops, Tables, Trace};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
@@ -425,14 +425,25 @@ pub enum Repeated {
     Differs(u64, String, String),
 }
 
+/// After so long without a thread that can run, a program is ended that has waited for ever before.
+const STALL: Duration = Duration::from_secs(1);
+
 /// Runs the program along the recording's own schedule and compares every event.
 pub fn repeat(trace: &Trace, recorded: &Recorded, command: Vec<OsString>) -> Result<Repeated, String> {
     let settings = Settings { schedule: recorded.schedule(trace), drain: recorded.drain(), ..Settings::default() };
     let mut recorder = Recorder::start(&Options { command, settings, prints: Prints::AsWeDo, seal: None })?;
     let mut comparison = Comparison { trace, compared: 0, difference: None };
+    // Where threads waited for ever they do again.
+    let waits = Ops::of(trace.events.ops()).any(&[Op::Want, Op::ReadWant]);
+    let mut stalled: Option<Instant> = None;
     let ended = loop {
         if recorder.next(Duration::from_millis(20), &mut |translator| comparison.compare(translator)) {
             continue;
+        }
+        let is_stalled = waits && recorder.ring.header().stalled.load(Acquire) != 0;
+        stalled = stalled.filter(|_| is_stalled).or(is_stalled.then(Instant::now));
+        if stalled.is_some_and(|since| since.elapsed() > STALL) {
+            let _ = recorder.child.kill();
         }
         match recorder.child.try_wait() {
             Ok(None) => {}
@@ -444,6 +455,8 @@ pub fn repeat(trace: &Trace, recorded: &Recorded, command: Vec<OsString>) -> Res
     while recorder.next(Duration::ZERO, &mut compare) {}
     let Recorder { ring, translator, .. } = &mut recorder;
     translator.chunk(ring.rest(), true, &mut compare);
+    translator.end_waits();
+    compare(translator);
     if let Some(trouble) = recorder.trouble() {
         return Err(format!("what the program did cannot be compared with the recording: {trouble}"));
     }

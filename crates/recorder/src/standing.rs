@@ -6,7 +6,7 @@
 use crate::recorded::Recorded;
 use crate::symbols::Symbols;
 use crate::wire::{self, op};
-use snag_model::{LocId, Op, Trace, Variable};
+use snag_model::{Action, Fault, LocId, Op, Trace, Variable};
 
 /// Where a thread stands, as the runtime says it; or a record of what it has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,9 +62,9 @@ impl Stopped {
             // One that compares first may find something else, and then only reads.
             op::RMW => matches!(event, Op::Rmw | Op::AtomicRead),
             op::FREE => event == Op::Free,
-            op::LOCK => event == Op::Acquire,
-            op::READ_LOCK => event == Op::ReadAcquire,
-            op::WAIT_END => event == Op::WaitEnd,
+            op::LOCK => matches!(event, Op::Acquire | Op::Want),
+            op::READ_LOCK => matches!(event, Op::ReadAcquire | Op::ReadWant),
+            op::WAIT_END => matches!(event, Op::WaitEnd | Op::Want),
             _ => false,
         }
     }
@@ -144,8 +144,12 @@ impl Wanted {
     ) -> Result<Wanted, String> {
         let event = trace.event(event);
         let action = event.action();
-        let (address, size) = match (action.acquired(), action.variable()) {
-            (Some((lock, _)), _) => {
+        let lock = match action {
+            Action::Fault(Fault::Want { lock, .. }) => Some(lock),
+            action => action.acquired().map(|(lock, _)| lock),
+        };
+        let (address, size) = match (lock, action.variable()) {
+            (Some(lock), _) => {
                 let address = recorded.code.lock(lock, now);
                 (address.ok_or("the recording does not say where its locks are; make it again")?, 0)
             }

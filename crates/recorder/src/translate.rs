@@ -1,8 +1,9 @@
 //! From the runtime's records to events of the model.
 //!
 //! The trace is well formed by construction: locks, waits, semaphores, barriers and heap blocks are followed here by the
-//! same rules that readers check, and where a program does what the rules do not foresee (a mutex unlocked by a thread
-//! that does not hold it, an access to freed memory), the event is expressed in another way or left out and counted.
+//! same rules that readers check. What a program must not do (unlock a mutex of another thread, use freed memory) is a
+//! fault in the trace; where it does something else that the rules do not foresee, the event is expressed in another
+//! way or left out and counted.
 //!
 //! Records come from memory that the program can write to. No number in them is relied on: what the runtime would never have written
 //! ends the translation ([`Oddities::damaged`]), so that no record makes the tool take memory without end, and all that was
@@ -11,6 +12,7 @@
 mod around;
 mod calls;
 mod extent;
+mod faults;
 mod freely;
 mod heap;
 mod life;
@@ -28,6 +30,7 @@ use crate::symbols::{Resolved, Symbols};
 use crate::wire::{self, op};
 use calls::Calls;
 pub use extent::Extent;
+use faults::Wanted;
 use heap::Heap;
 use objects::Objects;
 use quick::{FoundSpot, NEAR, Near, Runs, SPOTS};
@@ -40,10 +43,8 @@ use synchronisation::sync_name;
 /// Counts of what the user should know about a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Oddities {
-    /// Accesses to memory that was freed, left out of the trace, and the first ones: what, by whom, where.
+    /// Uses of memory that was freed.
     pub freed: u64,
-    /// The first few of them.
-    pub freed_at: Vec<String>,
     /// Reads that found what no recorded write had left.
     pub foreign: u64,
     /// Those of them in memory that several threads have to do with.
@@ -138,6 +139,8 @@ struct ThreadState {
     joined: bool,
     /// Number of its last visit to a block of the recording.
     visit: u32,
+    /// The lock that it waits for, if that is the last thing that it has done.
+    wants: Option<Wanted>,
 }
 
 /// A wait for a condition.
@@ -395,7 +398,7 @@ impl Translator {
             op::LOCK | op::READ_LOCK => self.lock(a, b, code == op::LOCK, pc),
             op::UNLOCK => self.unlock(a, b, pc),
             op::LOCK_NEW => {
-                self.objects.locks.remove(&a);
+                self.end_lock(a, b, detail == wire::DESTROYED, pc);
             }
             op::FORK => {
                 let child = self.thread(a as usize);
@@ -422,11 +425,15 @@ impl Translator {
                 self.plain(op, condition.0, 0, pc);
             }
             op::CONDITION_NEW => {
+                self.discard_others(a, pc);
                 self.objects.conditions.remove(&a);
             }
             op::SEM_NEW => {
+                self.discard_others(a, pc);
                 self.objects.semaphores.remove(&a);
-                self.semaphore(a, b);
+                if detail != wire::DESTROYED {
+                    self.semaphore(a, b);
+                }
             }
             op::SEM_POST => {
                 let id = self.semaphore(a, b);
@@ -439,7 +446,13 @@ impl Translator {
             op::TRY_FAILED => self.try_failed(a, b, detail != 0, pc),
             op::SEM_COUNT => self.sem_count(a, b, pc),
             op::JOIN_FAILED => self.join_failed(a, pc),
+            op::WANT => self.want(a, b, detail != 0, pc),
+            op::GONE => self.take_destroyed(a, pc),
+            op::DESCRIPTOR => self.descriptor(a, b, pc),
+            op::APPEARED => self.appeared(a, b),
+            op::WHOLE => {}
             op::BARRIER_NEW => {
+                self.discard_others(a, pc);
                 self.objects.barriers.remove(&a);
                 if b > 0 {
                     let parties = b.min(u32::MAX as u64) as u32;
@@ -469,6 +482,7 @@ impl Translator {
 
     fn switch(&mut self, a: u64, steps: u64) {
         self.current = a as u32 as usize;
+        self.waits_no_more(self.current);
         self.stopped.remove(&(a as u32));
         self.runs.id = self.thread(self.current);
         self.runs.own = shadow::Own::of(self.current);

@@ -28,6 +28,8 @@ pub fn about_to(trace: &Trace, event: EventId) -> String {
         Op::Rmw => "read and write",
         Op::AtomicRead => "read",
         Op::AtomicWrite => "write",
+        Op::Want => Op::Acquire.word(),
+        Op::ReadWant => Op::ReadAcquire.word(),
         op => op.word(),
     };
     let target = words::target(trace, event);
@@ -53,6 +55,22 @@ pub fn stack(trace: &Trace, background: &dyn Background, event: EventId) -> Vec<
 fn function(frame: &Frame) -> String {
     let function = if frame.function.is_empty() { "?" } else { &frame.function };
     format!("  {} at {}", words::clean(function), words::clean(&frame.place))
+}
+
+/// What is known about some events, in paragraphs of lines: for each where it is in the source and who called, and
+/// then what memory it is about.
+pub(crate) fn of_events(trace: &Trace, background: &dyn Background, events: &[EventId]) -> Vec<Vec<String>> {
+    let mut all = Vec::new();
+    for &event in events {
+        let verb = trace.events.ops()[event.index()].word();
+        let mut lines = vec![format!("{verb} in {}:", words::thread(trace, event))];
+        lines.extend(stack(trace, background, event));
+        all.push(lines);
+    }
+    // All are about the same memory.
+    let note = events.iter().find_map(|&event| background.memory(trace, event));
+    all.extend(note.map(|note| vec![words::clean(&note).into_owned()]));
+    all
 }
 
 /// Everything that is known about the two accesses of a race beside the events, in paragraphs of lines: for each access

@@ -12,7 +12,7 @@
 use crate::values::Values;
 use crate::words;
 use snag_model::Schedule;
-use snag_model::{Action, EventId, LockId, Op, Ops, Probe, SemId, Tables, ThreadId, Trace, VarId, Variable};
+use snag_model::{Action, EventId, Fault, LockId, Op, Ops, Probe, SemId, Tables, ThreadId, Trace, VarId, Variable};
 
 /// One row of a witness as it is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -319,7 +319,10 @@ impl Want {
 
 /// The lock an event takes.
 pub(crate) fn takes(trace: &Trace, id: EventId) -> Option<LockId> {
-    trace.action(id).acquired().map(|(lock, _)| lock)
+    match trace.action(id) {
+        Action::Fault(Fault::Want { lock, .. }) => Some(lock),
+        action => action.acquired().map(|(lock, _)| lock),
+    }
 }
 
 /// The lock an event gives up.
@@ -334,6 +337,7 @@ fn synchronises(op: Op) -> bool {
             Op::Read | Op::Write | Op::MethodBegin | Op::MethodEnd | Op::Branch | Op::Let | Op::Mark | Op::Reach
         )
         && !matches!(op, Op::Alloc | Op::Free)
+        && !op.is_fault()
 }
 
 /// Whether two variables share memory.

@@ -10,7 +10,7 @@ use crate::number::{counted, grouped};
 use crate::{describe, text, words};
 use snag_model::Schedule;
 use snag_model::{EventId, LockId, ThreadId, Trace};
-use snag_pipeline::{Analysis, Candidate, Deadlock, Race};
+use snag_pipeline::{Analysis, Candidate, Deadlock, Fault, Race};
 use std::fmt;
 use std::io::{self, Write};
 
@@ -66,7 +66,7 @@ impl<W: Write> Report for Html<W> {
         let Findings { path, trace, events, analysis, suppressed, background, .. } = *findings;
         let mut page = TracePage { out: &mut self.out, trace, analysis, background, full: self.full };
         writeln!(page.out, "<section>\n<h2>{}</h2>", Escaped(path))?;
-        for report in &analysis.engines {
+        for report in analysis.engines.iter().filter(|report| text::has_something_to_say(report, analysis)) {
             page.paragraph(&text::summary_line(trace, events, report, analysis))?;
             if !report.complete {
                 page.paragraph(&text::incomplete_line(report, analysis))?;
@@ -80,6 +80,7 @@ impl<W: Write> Report for Html<W> {
         }
         let unwritten = findings.each(&analysis.races, |number, race| page.race(number, race))?
             + findings.each(&analysis.deadlocks, |number, deadlock| page.deadlock(number, deadlock))?
+            + findings.each(&analysis.faults, |number, fault| page.fault(number, fault))?
             + findings.each(&analysis.candidates, |number, candidate| page.candidate(number, candidate))?;
         if unwritten > 0 {
             page.paragraph(&text::unwritten_line(unwritten))?;
@@ -142,11 +143,28 @@ impl<W: Write> TracePage<'_, W> {
         for (&event, holders) in deadlock.pending.iter().zip(&holders) {
             self.paragraph(&text::waiting(self.trace, event, holders))?;
         }
-        self.paragraph(&text::guarantee(self.analysis, deadlock.engine, deadlock.level.word()))?;
+        self.paragraph(&text::deadlock_guarantee(self.trace, self.analysis, deadlock))?;
         for line in text::spurious(self.trace, &deadlock.spurious) {
             self.paragraph(&line)?;
         }
         self.witness(&deadlock.witness, &text::deadlock_goal(self.trace, deadlock, &holders), "waits")
+    }
+
+    fn fault(&mut self, number: u64, fault: &Fault) -> io::Result<()> {
+        let headline = text::fault_headline(self.trace, fault);
+        writeln!(self.out, "<h3><b>F{number}</b> {}</h3>", Escaped(&headline))?;
+        for line in text::happened(self.trace, self.analysis, fault) {
+            self.paragraph(&line)?;
+        }
+        let (background, trace) = (self.background, self.trace);
+        let events = text::events(fault);
+        for paragraph in background.iter().flat_map(|background| describe::of_events(trace, *background, &events)) {
+            writeln!(self.out, "<div class=\"scroll\"><pre>{}</pre></div>", Escaped(&paragraph.join("\n")))?;
+        }
+        match &fault.witness {
+            Some(witness) => self.witness(witness, &text::fault_goal(fault), "next"),
+            None => Ok(()),
+        }
     }
 
     fn candidate(&mut self, number: u64, pair: &Candidate) -> io::Result<()> {

@@ -9,7 +9,7 @@ use crate::findings::{Findings, Report, Unread};
 use crate::suppress::Suppressed;
 use crate::{digest, words};
 use snag_model::{EventId, LockId, RaceKind, Schedule, Trace};
-use snag_pipeline::{Analysis, Candidate, Deadlock, EngineReport, Race};
+use snag_pipeline::{Analysis, Candidate, Deadlock, EngineReport, Fault, Race};
 use std::io::{self, Write};
 
 /// Writes one JSON object per invocation.
@@ -60,6 +60,11 @@ impl<W: Write> Report for Json<W> {
         unwritten += findings
             .each(&analysis.deadlocks, |number, item| deadlock(json, shown, number, item, ignoring(item.engine)))?;
         json.end()?;
+        if !analysis.faults.is_empty() {
+            json.array_at("faults")?;
+            unwritten += findings.each(&analysis.faults, |number, item| fault(json, shown, number, item))?;
+            json.end()?;
+        }
         json.array_at("candidates")?;
         unwritten += findings.each(&analysis.candidates, |number, item| candidate(json, shown, number, item))?;
         json.end()?;
@@ -126,6 +131,8 @@ fn race<W: Write>(json: &mut Emitter<W>, shown: Shown, number: u64, race: &Race,
     json.string_at("engine", race.engine.name())?;
     if race.kind == RaceKind::Order {
         json.string_at("kind", race.kind.word())?;
+    } else if words::descriptor(trace, race.first).is_some() {
+        json.string_at("kind", "descriptor")?;
     }
     json.string_at("level", race.level.word())?;
     access(json, "first", shown, race.first)?;
@@ -185,6 +192,9 @@ fn deadlock<W: Write>(
     json.object()?;
     json.string_at("id", &format!("D{number}"))?;
     json.string_at("engine", deadlock.engine.name())?;
+    if words::is_observed(trace, deadlock) {
+        json.string_at("how", "observed")?;
+    }
     json.string_at("level", deadlock.level.word())?;
     json.array_at("pending")?;
     for &event in &deadlock.pending {
@@ -196,7 +206,17 @@ fn deadlock<W: Write>(
     }
     json.end()?;
     spurious(json, &deadlock.spurious)?;
-    proof(json, trace, &deadlock.witness, &[])?;
+    let rest;
+    let witness = match &deadlock.witness {
+        // It is the recorded run, which need not be listed.
+        Schedule::Continued { as_observed, then } if words::is_observed(trace, deadlock) => {
+            json.integer_at("as_observed", as_observed.0.into())?;
+            rest = Schedule::List(then.clone());
+            &rest
+        }
+        witness => witness,
+    };
+    proof(json, trace, witness, &[])?;
     missing_ignored(json, ignoring)?;
     json.end()
 }
@@ -208,6 +228,31 @@ fn spurious<W: Write>(json: &mut Emitter<W>, wakes: &[EventId]) -> io::Result<()
     }
     json.array_at("spurious")?;
     wakes.iter().try_for_each(|wake| json.integer(wake.0.into()))?;
+    json.end()
+}
+
+/// What went wrong in the recorded run, to which no schedule belongs, or may.
+fn fault<W: Write>(json: &mut Emitter<W>, shown: Shown, number: u64, fault: &Fault) -> io::Result<()> {
+    json.object()?;
+    json.string_at("id", &format!("F{number}"))?;
+    json.string_at("engine", fault.engine.name())?;
+    json.string_at("kind", fault.kind.word())?;
+    match fault.witness {
+        None => json.string_at("how", "observed")?,
+        Some(_) => {
+            json.string_at("how", "predicted")?;
+            json.string_at("level", Fault::LEVEL.word())?;
+        }
+    }
+    if let Some(first) = fault.first {
+        access(json, "first", shown, first)?;
+    }
+    access(json, "second", shown, fault.second)?;
+    match &fault.witness {
+        Some(witness) => proof(json, shown.trace, witness, &[])?,
+        None => json.boolean_at("verified", true)?,
+    }
+    json.integer_at("count", fault.count)?;
     json.end()
 }
 
@@ -281,6 +326,9 @@ fn suppression<W: Write>(json: &mut Emitter<W>, item: &Suppressed) -> io::Result
     json.string_at("suppression", &item.text)?;
     json.integer_at("races", item.races)?;
     json.integer_at("deadlocks", item.deadlocks)?;
+    if item.faults > 0 {
+        json.integer_at("faults", item.faults)?;
+    }
     json.integer_at("candidates", item.candidates)?;
     json.end()
 }

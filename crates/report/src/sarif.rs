@@ -10,8 +10,8 @@ use crate::emit::Emitter;
 use crate::findings::{Findings, Report, Unread};
 use crate::place::Place;
 use crate::{text, words};
-use snag_model::{EventId, Op, RaceKind, Schedule, ThreadId, Trace};
-use snag_pipeline::{Analysis, Candidate, Deadlock, Race};
+use snag_model::{EventId, FaultKind, Op, RaceKind, Schedule, ThreadId, Trace};
+use snag_pipeline::{Analysis, Candidate, Deadlock, Fault, Race};
 use std::io::{self, Write};
 
 const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
@@ -23,10 +23,34 @@ enum Rule {
     Deadlock,
     Candidate,
     Order,
+    UseAfterFree,
+    DoubleFree,
+    LockMisuse,
+    DestroyedInUse,
+    Descriptor,
 }
 
 impl Rule {
-    const ALL: [Rule; 4] = [Rule::Race, Rule::Deadlock, Rule::Candidate, Rule::Order];
+    const ALL: [Rule; 9] = [
+        Rule::Race,
+        Rule::Deadlock,
+        Rule::Candidate,
+        Rule::Order,
+        Rule::UseAfterFree,
+        Rule::DoubleFree,
+        Rule::LockMisuse,
+        Rule::DestroyedInUse,
+        Rule::Descriptor,
+    ];
+
+    fn of(kind: FaultKind) -> Rule {
+        match kind {
+            FaultKind::UseAfterFree => Rule::UseAfterFree,
+            FaultKind::DoubleFree => Rule::DoubleFree,
+            FaultKind::LockMisuse => Rule::LockMisuse,
+            FaultKind::DestroyedInUse => Rule::DestroyedInUse,
+        }
+    }
 
     fn id(self) -> &'static str {
         match self {
@@ -34,13 +58,18 @@ impl Rule {
             Rule::Deadlock => "deadlock",
             Rule::Candidate => "candidate",
             Rule::Order => "order",
+            Rule::UseAfterFree => FaultKind::UseAfterFree.word(),
+            Rule::DoubleFree => FaultKind::DoubleFree.word(),
+            Rule::LockMisuse => FaultKind::LockMisuse.word(),
+            Rule::Descriptor => "descriptor",
+            Rule::DestroyedInUse => FaultKind::DestroyedInUse.word(),
         }
     }
 
     fn level(self) -> &'static str {
         match self {
-            Rule::Race | Rule::Deadlock | Rule::Order => "error",
             Rule::Candidate => "note",
+            _ => "error",
         }
     }
 
@@ -49,6 +78,13 @@ impl Rule {
             Rule::Race => "Two threads can access the same memory at the same time, and one of them writes.",
             Rule::Deadlock => "Threads can wait for each other's locks for ever.",
             Rule::Candidate => "An engine believes in a data race that was not proved.",
+            Rule::UseAfterFree => "Memory was used after it was freed.",
+            Rule::DoubleFree => "A block of memory was freed twice.",
+            Rule::LockMisuse => "A lock was given back by a thread that did not hold it, or taken again by its holder.",
+            Rule::Descriptor => "A descriptor can be closed while another thread uses it.",
+            Rule::DestroyedInUse => {
+                "A lock, condition, semaphore or barrier is destroyed, initialised again or freed while threads may use it."
+            }
             Rule::Order => "Memory orders leave two accesses to the same memory unordered, and one of them writes.",
         }
     }
@@ -110,6 +146,7 @@ impl<W: Write> Report for Sarif<W> {
         let analysis = findings.analysis;
         let unwritten = findings.each(&analysis.races, |number, race| results.race(number, race))?
             + findings.each(&analysis.deadlocks, |number, deadlock| results.deadlock(number, deadlock))?
+            + findings.each(&analysis.faults, |number, fault| results.fault(number, fault))?
             + findings.each(&analysis.candidates, |number, candidate| results.candidate(number, candidate))?;
         if unwritten > 0 {
             self.unwritten.push(format!("{}: {}", findings.path, text::unwritten_line(unwritten)));
@@ -162,6 +199,7 @@ impl<W: Write> Results<'_, W> {
         let pair = [race.first, race.second];
         let rule = match race.kind {
             _ if self.analysis.ignores_missing(race.engine) => Rule::Candidate,
+            RaceKind::Predictable if words::descriptor(self.trace, race.first).is_some() => Rule::Descriptor,
             RaceKind::Predictable => Rule::Race,
             RaceKind::Order => Rule::Order,
         };
@@ -176,6 +214,20 @@ impl<W: Write> Results<'_, W> {
         let holders = text::holders(self.trace, deadlock);
         self.code_flow(&deadlock.witness, &text::deadlock_goal(self.trace, deadlock, &holders))?;
         self.end(&format!("D{number}"), deadlock.engine.name(), deadlock.level.word(), None, None)
+    }
+
+    /// If it happened no schedule has to prove it: its events are all there is.
+    fn fault(&mut self, number: u64, fault: &Fault) -> io::Result<()> {
+        let headline = text::fault_headline(self.trace, fault);
+        self.begin(Rule::of(fault.kind), &headline, &text::events(fault))?;
+        let level = match &fault.witness {
+            None => "observed",
+            Some(witness) => {
+                self.code_flow(witness, &text::fault_goal(fault))?;
+                Fault::LEVEL.word()
+            }
+        };
+        self.end(&format!("F{number}"), fault.engine.name(), level, Some(fault.count), None)
     }
 
     fn candidate(&mut self, number: u64, pair: &Candidate) -> io::Result<()> {

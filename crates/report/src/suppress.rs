@@ -5,16 +5,18 @@
 //! `$` at the end tie it to the ends. `race:` is matched against the variables and locations
 //! of both accesses and all functions and places of their stacks, `race_top:` against the
 //! locations and the innermost functions alone, `deadlock:` against the locks, locations
-//! and stacks of the acquires. A location `path:line` matches as
-//! a whole and by its path. Only recorded traces have stacks. The other types of ThreadSanitizer are accepted and
-//! match nothing that Snag reports. Anything else is an error with its line: a
-//! suppression that silently does nothing is worse than none.
+//! and stacks of the acquires, `mutex:` against the same of misused locks, and `fault:` against those of everything
+//! that went wrong in the recorded run; uses of freed memory match `race:`, too. A location `path:line` matches as a
+//! whole and by its path. Only recorded traces have stacks. The other types of ThreadSanitizer are accepted and match
+//! nothing that Snag reports. Anything else is an error with its line: a suppression that silently does nothing is
+//! worse than none.
 
 use crate::background::{Background, Frame};
 use crate::place::Place;
 use crate::words;
+use snag_model::FaultKind;
 use snag_model::{EventId, Trace};
-use snag_pipeline::Analysis;
+use snag_pipeline::{Analysis, Fault};
 
 /// A file of suppressions.
 #[derive(Clone, Debug, Default)]
@@ -35,7 +37,9 @@ enum Kind {
     Race,
     RaceTop,
     Deadlock,
-    /// `mutex`, `thread`, `signal`, `called_from_lib`: kinds of reports that Snag does not make.
+    Mutex,
+    Fault,
+    /// `thread`, `signal`, `called_from_lib`: kinds of reports that Snag does not make.
     Other,
 }
 
@@ -50,6 +54,8 @@ pub struct Suppressed {
     pub races: u64,
     /// How many deadlocks.
     pub deadlocks: u64,
+    /// How many faults of the recorded run.
+    pub faults: u64,
     /// How many candidates.
     pub candidates: u64,
 }
@@ -82,7 +88,7 @@ impl Suppressions {
         analysis: &mut Analysis,
     ) -> Vec<Suppressed> {
         let stack = |event: EventId| background.map_or(Vec::new(), |known| known.stack(trace, event));
-        let mut counts: Vec<[u64; 3]> = vec![[0; 3]; self.rules.len()];
+        let mut counts: Vec<[u64; 4]> = vec![[0; 4]; self.rules.len()];
         let mut gone = |what: usize, rule: Option<usize>| {
             if let Some(rule) = rule {
                 counts[rule][what] += 1;
@@ -91,22 +97,25 @@ impl Suppressions {
         };
         analysis.races.retain(|race| gone(0, self.pair(trace, &stack, [race.first, race.second])));
         analysis.deadlocks.retain(|deadlock| gone(1, self.deadlock(trace, &stack, &deadlock.pending)));
+        analysis.faults.retain(|fault| gone(3, self.fault(trace, &stack, fault)));
         analysis.candidates.retain(|pair| gone(2, self.pair(trace, &stack, [pair.first, pair.second])));
         let rules = self.rules.iter().zip(counts).filter(|(_, counts)| counts.iter().any(|&n| n > 0));
         rules
-            .map(|(rule, [races, deadlocks, candidates])| Suppressed {
+            .map(|(rule, [races, deadlocks, candidates, faults])| Suppressed {
                 line: rule.line,
                 text: rule.text.clone(),
                 races,
                 deadlocks,
                 candidates,
+                faults,
             })
             .collect()
     }
 
-    /// The suppressions that are about something Snag reports, as line and text, without those that took something away.
+    /// The suppressions that are about something Snag alone reports, or both do, as line and text, without those that took something away.
     pub fn without_effect(&self, suppressed: &[Suppressed]) -> Vec<(u64, &str)> {
-        let idle = |rule: &&Rule| rule.kind != Kind::Other && suppressed.iter().all(|known| known.line != rule.line);
+        let known = |kind: Kind| !matches!(kind, Kind::Mutex | Kind::Other);
+        let idle = |rule: &&Rule| known(rule.kind) && suppressed.iter().all(|known| known.line != rule.line);
         self.rules.iter().filter(idle).map(|rule| (rule.line, rule.text.as_str())).collect()
     }
 
@@ -124,8 +133,30 @@ impl Suppressions {
                 locations.iter().any(|l| rule.at(l))
                     || stacks.iter().filter_map(|stack| stack.first()).any(|frame| rule.is_in(frame))
             }
-            Kind::Deadlock | Kind::Other => false,
+            Kind::Deadlock | Kind::Mutex | Kind::Fault | Kind::Other => false,
         })
+    }
+
+    /// A race with a free is a fault if the free came first, so what suppresses the one suppresses the other.
+    fn fault(&self, trace: &Trace, stack: &dyn Fn(EventId) -> Vec<Frame>, fault: &Fault) -> Option<usize> {
+        let first = fault.first.unwrap_or(fault.second);
+        let (races, by_mutex) = match fault.kind {
+            FaultKind::UseAfterFree | FaultKind::DoubleFree => (self.pair(trace, stack, [first, fault.second]), false),
+            FaultKind::LockMisuse | FaultKind::DestroyedInUse => (None, true),
+        };
+        let events = [first, fault.second];
+        let own = |rule: &Rule| match rule.kind {
+            Kind::Mutex => by_mutex,
+            Kind::Fault => true,
+            _ => false,
+        };
+        let matches = |rule: &Rule, event: EventId| {
+            rule.at(trace.location_of(event))
+                || rule.pattern.matches(&words::target(trace, event))
+                || stack(event).iter().any(|frame| rule.is_in(frame))
+        };
+        let named = self.rules.iter().position(|rule| own(rule) && events.iter().any(|&event| matches(rule, event)));
+        [races, named].into_iter().flatten().min()
     }
 
     fn deadlock(&self, trace: &Trace, stack: &dyn Fn(EventId) -> Vec<Frame>, pending: &[EventId]) -> Option<usize> {
@@ -150,9 +181,11 @@ impl Rule {
             "race" => Kind::Race,
             "race_top" => Kind::RaceTop,
             "deadlock" => Kind::Deadlock,
-            "mutex" | "thread" | "signal" | "called_from_lib" => Kind::Other,
+            "mutex" => Kind::Mutex,
+            "fault" => Kind::Fault,
+            "thread" | "signal" | "called_from_lib" => Kind::Other,
             _ => {
-                let known = "race, race_top, deadlock, mutex, thread, signal, called_from_lib";
+                let known = "race, race_top, deadlock, mutex, fault, thread, signal, called_from_lib";
                 return Err(format!("unknown type '{kind}': expected one of {known}"));
             }
         };

@@ -1,6 +1,8 @@
 //! Words for events: what the reports have in common.
 
+use snag_model::tables::DESCRIPTOR;
 use snag_model::{Action, EventId, LockId, MemoryOrder, Op, Space, Trace};
+use snag_pipeline::Deadlock;
 use std::borrow::Cow;
 
 /// Where an event stands in the program; its number where the trace does not say.
@@ -56,6 +58,17 @@ pub fn operation_with(trace: &Trace, id: EventId, values: (Option<i64>, Option<i
         text.push_str(&format!(" ({})", event.memory_order().word()));
     }
     text
+}
+
+/// The descriptor that an event uses or closes, if that is what it is about.
+pub fn descriptor(trace: &Trace, event: EventId) -> Option<String> {
+    let target = target(trace, event);
+    target.strip_prefix(DESCRIPTOR).map(|number| clean(number).into_owned())
+}
+
+/// Whether a deadlock happened in the recorded run.
+pub fn is_observed(trace: &Trace, deadlock: &Deadlock) -> bool {
+    deadlock.pending.iter().all(|event| matches!(trace.events.ops()[event.index()], Op::Want | Op::ReadWant))
 }
 
 /// The name of an event's thread.

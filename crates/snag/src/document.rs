@@ -28,6 +28,8 @@ pub enum Claim {
     Race(Box<RaceClaim>),
     /// A deadlock.
     Deadlock(DeadlockClaim),
+    /// Something that went wrong in the recorded run.
+    Fault(Box<FaultClaim>),
 }
 
 impl Claim {
@@ -36,6 +38,7 @@ impl Claim {
         match self {
             Claim::Race(race) => &race.id,
             Claim::Deadlock(deadlock) => &deadlock.id,
+            Claim::Fault(fault) => &fault.id,
         }
     }
 
@@ -44,6 +47,7 @@ impl Claim {
         match self {
             Claim::Race(race) => race.missing_ignored,
             Claim::Deadlock(deadlock) => deadlock.missing_ignored,
+            Claim::Fault(_) => false,
         }
     }
 }
@@ -125,6 +129,9 @@ pub struct DeadlockClaim {
     pub level: String,
     /// The acquires that wait for each other.
     pub pending: Vec<PendingClaim>,
+    /// The events before this one come first, as they were.
+    #[serde(default)]
+    pub as_observed: u32,
     /// The events before.
     pub witness: Vec<u32>,
     /// The wake-ups among them that come for no reason.
@@ -135,6 +142,31 @@ pub struct DeadlockClaim {
     /// Whether missing methods were ignored.
     #[serde(default)]
     pub missing_ignored: bool,
+}
+
+/// A fault as a document claims it.
+#[derive(Deserialize)]
+#[allow(dead_code)]
+pub struct FaultClaim {
+    /// Its name in the document.
+    pub id: String,
+    engine: String,
+    /// What went wrong.
+    pub kind: String,
+    how: String,
+    /// What made it wrong, if that is an event.
+    #[serde(default)]
+    pub first: Option<AccessClaim>,
+    /// The event that was wrong.
+    pub second: AccessClaim,
+    /// At which level it is said to be proved, if it did not happen.
+    #[serde(default)]
+    pub level: Option<String>,
+    /// What happens before, if it did not happen.
+    #[serde(default)]
+    pub witness: Option<Vec<u32>>,
+    verified: bool,
+    count: u64,
 }
 
 /// An acquire of a deadlock as a document describes it.
@@ -277,7 +309,7 @@ impl<'de> Visitor<'de> for Findings<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let (mut races, mut deadlocks) = (false, false);
+        let (mut races, mut deadlocks, mut faults) = (false, false, false);
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
                 "races" if !std::mem::replace(&mut races, true) => {
@@ -286,7 +318,11 @@ impl<'de> Visitor<'de> for Findings<'_> {
                 "deadlocks" if !std::mem::replace(&mut deadlocks, true) => {
                     map.next_value_seed(List { make: Claim::Deadlock, each: &mut *self.each })?;
                 }
-                "races" | "deadlocks" => return Err(de::Error::custom(format!("'{key}' twice"))),
+                "faults" if !std::mem::replace(&mut faults, true) => {
+                    let make = |fault| Claim::Fault(Box::new(fault));
+                    map.next_value_seed(List { make, each: &mut *self.each })?;
+                }
+                "races" | "deadlocks" | "faults" => return Err(de::Error::custom(format!("'{key}' twice"))),
                 _ => _ = map.next_value::<IgnoredAny>()?,
             }
         }

@@ -161,7 +161,10 @@ fn one(
     if let Some(bytes) = unread {
         long::note_unread(&mut analysis, bytes);
     }
-    let found_any = !analysis.races.is_empty() || !analysis.deadlocks.is_empty() || !analysis.candidates.is_empty();
+    let found_any = !analysis.races.is_empty()
+        || !analysis.deadlocks.is_empty()
+        || !analysis.faults.is_empty()
+        || !analysis.candidates.is_empty();
     // Names and stacks are for findings.
     let part = if whole && trace.len() == events { Part::Whole } else { Part::Beginning };
     let recording = match found_any {
@@ -175,7 +178,7 @@ fn one(
     let suppressed =
         job.suppressions.as_ref().map(|suppressions| suppressions.apply(&trace, background, &mut analysis));
     took.extend(suppressed.iter().flatten().cloned());
-    *found |= !analysis.races.is_empty() || !analysis.deadlocks.is_empty();
+    *found |= !analysis.races.is_empty() || !analysis.deadlocks.is_empty() || !analysis.faults.is_empty();
     let (events, suppressed) = (events as u64, suppressed.as_deref());
     let enough = || time.is_enough();
     let findings =

@@ -18,7 +18,7 @@ use snag_model::ids::*;
 use snag_model::op::{Op, Ops};
 use snag_model::tables::{Object, Space, Variable};
 use snag_model::{Action, Pointers, Probe, Trace};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// An incomplete trace.
 pub struct Punched {
@@ -60,6 +60,10 @@ pub fn punch(trace: &Trace, calls: &Calls, is_chosen: impl Fn(&str) -> bool) -> 
     // Where allocations are removed nobody sees that an address is used again.
     let pointers = Pointers::of(trace, Ops::of(trace.events.ops()), trace.len());
     let is_seen = |alloc: EventId| fates[alloc.index()] == Fate::Kept;
+    let has_faults = Ops::of(trace.events.ops()).any(Ops::FAULTS);
+    let fault = TextId(if has_faults { made.tables.intern(Space::Text, "fault") } else { 0 });
+    // Threads inside a wait.
+    let mut waiting: HashSet<ThreadId> = HashSet::new();
     for (index, event) in trace.events.iter().enumerate() {
         let mut push = |event: Event, from: Option<EventId>| {
             let missing = event.location == LocId::NONE && from.is_some();
@@ -76,8 +80,20 @@ pub fn punch(trace: &Trace, calls: &Calls, is_chosen: impl Fn(&str) -> bool) -> 
             begins.insert(call, (push(begin, None), BTreeSet::new()));
         }
         let is_mark = (begins_here || ends_here) && !calls.all[call as usize].is_run;
+        match event.op {
+            Op::WaitBegin => _ = waiting.insert(event.thread),
+            Op::WaitEnd => _ = waiting.remove(&event.thread),
+            _ => {}
+        }
         match fates[index] {
             Fate::Kept if matches!(event.op, Op::Let) || event.op.on_other_side() => removed += 1,
+            // To end a wait it can do nothing else.
+            Fate::Kept if event.op == Op::Want && waiting.contains(&event.thread) => removed += 1,
+            // Whether it still is one nobody can tell where the frees and sections before it are not seen.
+            Fate::Kept if event.op.is_fault() => {
+                let mark = event.doing(Action::Mark { text: fault });
+                number[index] = Some(EventId::new(push(mark, Some(EventId::new(index)))));
+            }
             Fate::Kept => {
                 let action = match event.action() {
                     // Without symbols and conditions; and without a condition a branch does not say which way it went.

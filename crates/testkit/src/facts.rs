@@ -442,7 +442,7 @@ impl Facts<'_> {
             Action::BarrierEnter { barrier } | Action::BarrierLeave { barrier } => vec![Object::Barrier(barrier)],
             Action::Fork { thread, .. } | Action::Join { thread, .. } => vec![Object::Thread(thread)],
             Action::Probe(probe) => vec![probe.object()],
-            Action::Else(_) | Action::Reach { .. } => vec![],
+            Action::Else(_) | Action::Reach { .. } | Action::Fault(_) => vec![],
             action => action.variable().map(Object::Variable).into_iter().collect(),
         };
         let own = &self.threads[event.thread.index()];

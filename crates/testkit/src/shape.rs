@@ -25,6 +25,8 @@ pub struct Weights {
     pub boundaries: u32,
     /// Attempts that fail, and looks at the count of a semaphore.
     pub probes: u32,
+    /// What went wrong: uses of freed memory, locks given back by others, waits without an end.
+    pub faults: u32,
     pub marks: u32,
 }
 
@@ -215,6 +217,7 @@ impl Shape {
             symbols: maybe(3),
             boundaries: maybe(2),
             probes: maybe(4),
+            faults: maybe(2),
             marks: maybe(1),
         };
         Shape {

@@ -71,8 +71,9 @@ fn removals(trace: &Trace) -> impl Iterator<Item = BTreeSet<usize>> {
 fn family(op: Op) -> u8 {
     match op {
         op if op.is_access() => 0,
-        Op::Alloc | Op::Free => 0,
+        Op::Alloc | Op::Free | Op::StaleRead | Op::StaleWrite | Op::StaleFree => 0,
         Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease | Op::TryFail | Op::ReadTryFail => 1,
+        Op::Want | Op::ReadWant | Op::Unheld => 1,
         Op::Fork | Op::Join | Op::JoinFail => 2,
         Op::WaitBegin | Op::Wake | Op::WaitEnd | Op::Notify | Op::NotifyAll => 3,
         Op::SemPost | Op::SemWait | Op::SemValue => 4,

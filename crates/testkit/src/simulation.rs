@@ -5,6 +5,7 @@
 //! `Validator`, so that tests can compare the two.
 
 mod beyond;
+mod faults;
 mod memory;
 mod synchronisation;
 
@@ -35,6 +36,8 @@ enum Life {
         lock: usize,
         holds: u32,
     },
+    /// Waits for a lock for ever.
+    Stuck,
     /// Ended or joined.
     Over,
 }
@@ -232,7 +235,7 @@ impl<'a> Simulation<'a> {
         let mut thread = 0;
         let mut tries = 0;
         while self.trace.len() < self.shape.events && tries < 400 {
-            let alive = |&t: &usize| !matches!(self.threads[t].life, Life::Unborn | Life::Over);
+            let alive = |&t: &usize| !matches!(self.threads[t].life, Life::Unborn | Life::Stuck | Life::Over);
             if !self.rng.chance(self.shape.stay) || !alive(&thread) {
                 let others: Vec<usize> = (0..self.threads.len()).filter(|&t| t != thread).filter(alive).collect();
                 thread = self.rng.pick_any(&others).unwrap_or(thread);
@@ -247,7 +250,7 @@ impl<'a> Simulation<'a> {
     /// Lets a thread do something, if it can.
     fn step(&mut self, thread: usize) {
         match self.threads[thread].life {
-            Life::Unborn | Life::Over => return,
+            Life::Unborn | Life::Stuck | Life::Over => return,
             Life::Waiting { began, condition, lock, holds } => return self.wake(thread, began, condition, lock, holds),
             Life::Woken { condition, lock, holds } => return self.wait_end(thread, condition, lock, holds),
             Life::Fresh if self.shape.weights.boundaries > 0 && self.rng.chance(50) => {
@@ -273,7 +276,7 @@ impl<'a> Simulation<'a> {
             return self.fork_or_join(thread);
         }
         let w = &self.shape.weights;
-        let groups: [(u32, Group<'a>); 15] = [
+        let groups: [(u32, Group<'a>); 16] = [
             (w.plain, Self::plain),
             (w.atomics, Self::atomic),
             (w.locks, Self::lock),
@@ -288,6 +291,7 @@ impl<'a> Simulation<'a> {
             (w.symbols, Self::symbolic),
             (w.boundaries, Self::end),
             (w.probes, Self::probe),
+            (w.faults, Self::fault),
             (w.marks, Self::mark),
         ];
         let mut number = self.rng.below(groups.iter().map(|g| g.0 as usize).sum());

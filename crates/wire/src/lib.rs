@@ -24,7 +24,7 @@ pub const VARIABLE: &str = "SNAG_RECORDING";
 pub const MAGIC: u64 = 0x3167_6e69_7267_616e;
 
 /// Changes whenever records or header change.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// Bytes before the schedule, and the size of a page.
 pub const PAGE: usize = 4096;
@@ -92,6 +92,8 @@ pub struct Header {
     pub drain_time: u32,
     /// Steps that each of them may take meanwhile; 0: the end is not put off.
     pub drain_steps: u64,
+    /// 1 while every thread waits for another one and none of them will give up.
+    pub stalled: AtomicU32,
 }
 
 /// [`Header::trouble`]: more threads than the runtime has room for; the rest is not recorded.
@@ -221,10 +223,31 @@ pub mod op {
     pub const SEM_COUNT: u8 = 49;
     /// thread, 0: an attempt to join it failed because it had not ended
     pub const JOIN_FAILED: u8 = 50;
+    /// address, kind of lock: the thread goes to sleep until it can have it. The detail is 1 if it is to be held for
+    /// reading
+    pub const WANT: u8 = 51;
+    /// nothing: the record before it is whole, which else the next one says
+    pub const WHOLE: u8 = 52;
+    /// address, kind of lock: an attempt to take it that the C library refuses, because it was destroyed
+    pub const GONE: u8 = 53;
+    /// address, size: a block that was handed out where nothing counts; 0 if there were others
+    pub const APPEARED: u8 = 55;
+    /// descriptor, what happens to it; see the constants
+    pub const DESCRIPTOR: u8 = 54;
 }
 
 /// [`op::STOPPED`]: the thread waits for what is at the address.
 pub const WAITS: u8 = 1 << 7;
+
+/// [`op::LOCK_NEW`] and its kin: it is destroyed, not made.
+pub const DESTROYED: u8 = 1;
+
+/// [`op::DESCRIPTOR`]: it is read from, written to or asked.
+pub const USED: u64 = 0;
+/// [`op::DESCRIPTOR`]: it is closed.
+pub const CLOSED: u64 = 1;
+/// [`op::DESCRIPTOR`]: its number is given to something new.
+pub const MADE: u64 = 2;
 
 /// Detail of an atomic whose values are not known. Set by the tool.
 pub const WITHOUT_VALUES: u8 = 1 << 6;

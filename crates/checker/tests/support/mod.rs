@@ -90,10 +90,16 @@ fn event(trace: &mut Trace, thread: &str, word: &str, rest: &[&str]) {
     let name = rest.first().copied().unwrap_or_default();
     let thread = trace.tables.thread(thread);
     let target = match op {
-        _ if op.touches_memory() || op == Op::Alloc => variable(trace, name).0,
-        Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease | Op::TryFail | Op::ReadTryFail => {
-            trace.tables.intern(Space::Lock, name)
-        }
+        _ if op.touches_memory() || op == Op::Alloc || op.is_stale() => variable(trace, name).0,
+        Op::Acquire
+        | Op::Release
+        | Op::ReadAcquire
+        | Op::ReadRelease
+        | Op::TryFail
+        | Op::ReadTryFail
+        | Op::Want
+        | Op::ReadWant
+        | Op::Unheld => trace.tables.intern(Space::Lock, name),
         Op::Fork | Op::Join | Op::JoinFail => trace.tables.thread(name).0,
         Op::WaitBegin | Op::Wake | Op::WaitEnd | Op::Notify | Op::NotifyAll => {
             trace.tables.intern(Space::Condition, name)

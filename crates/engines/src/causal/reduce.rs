@@ -71,7 +71,7 @@ pub fn reduce(trace: &Trace, cells: &Cells, all: bool, repeats: bool) -> Reduced
                     })
             }
             Op::Begin | Op::Branch | Op::Let | Op::Mark | Op::Reach => false,
-            op if op.on_other_side() => false,
+            op if op.on_other_side() || op.is_fault() => false,
             Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => {
                 let lock = events.targets()[number] as usize;
                 lock_owner[lock] == SEVERAL || probed[lock]

@@ -15,6 +15,7 @@ mod vectors;
 
 pub use engine::{FHB, HB, HB_VC, LOCKSET, ORDER, SHB, SHB_VC, racing, schedules};
 pub use pairs::{Limits, LocationPair, Racing};
+pub(crate) use run::times_of;
 pub use run::{
     Order, Sections, Variant, Warnings, by_memory_order, find, has_weak_atomics, pairs, take_schedules, timestamps,
     warnings,

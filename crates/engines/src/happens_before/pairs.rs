@@ -483,6 +483,10 @@ impl<M: Memory> Memory for Capture<M> {
         }
     }
 
+    fn pass_by(&mut self, clocks: &Clocks, slot: Slot, time: Time) {
+        self.arrive(clocks, slot, time);
+    }
+
     fn access(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize, kind: Kind) -> bool {
         self.arrive(clocks, slot, time);
         self.inner.access(clocks, slot, time, cell, kind)

@@ -11,6 +11,7 @@ use crate::happens_before::vectors::Vectors;
 use crate::sync::Sync;
 use snag_model::events::Event;
 use snag_model::{Cells, EventId, LockId, MemoryOrder, Op, ThreadId, Trace};
+use std::collections::HashMap;
 
 /// The partial orders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -151,6 +152,9 @@ pub(crate) trait Memory {
 
     /// Told of every event that touches memory, before it is judged.
     fn arrive(&mut self, _clocks: &Clocks, _slot: Slot, _time: Time) {}
+
+    /// Told of every event that touches no memory, before what it learns.
+    fn pass_by(&mut self, _clocks: &Clocks, _slot: Slot, _time: Time) {}
 
     /// Judges and performs an access to a single cell.
     #[inline(never)]
@@ -332,6 +336,31 @@ pub fn take_schedules(trace: &Trace, cells: &Cells, found: &mut Racing, tick: &m
     found.times = pass.memory.into_times();
 }
 
+/// What happens before each of some events under SHB, whatever they are: of every thread the events before the given
+/// one. Those that `tick` leaves no time for are missing.
+pub(crate) fn times_of(
+    trace: &Trace,
+    cells: &Cells,
+    mut wanted: Vec<u32>,
+    tick: &mut dyn FnMut(usize) -> bool,
+) -> HashMap<u32, Vec<EventId>> {
+    wanted.sort_unstable();
+    wanted.dedup();
+    let until = wanted.last().map_or(0, |&last| last as usize + 1);
+    let memory = Capture::new(Epochs::<true>::new(cells.count()), wanted, trace.tables.thread_count());
+    let mut pass = Pass::new(trace, cells, memory, None);
+    let mut found = Warnings { racy: vec![false; cells.count()], ..Warnings::default() };
+    let mut from = 0;
+    while from < until {
+        from = pass.stretch(from, (from + STRIDE).min(until), &mut found);
+        pass.collect();
+        if !tick(from) {
+            break;
+        }
+    }
+    pass.memory.into_times()
+}
+
 /// What happens before (or is) each event, for tests and explanations: of every
 /// thread the events before the given one. Takes memory for every event and thread.
 pub fn timestamps(trace: &Trace, cells: &Cells, order: Order, variant: Variant) -> Vec<Vec<EventId>> {
@@ -436,13 +465,7 @@ impl<'t, M: Memory> Pass<'t, M> {
             } else {
                 to = self.stretch(from, to, &mut found);
             }
-            if self.clocks.wants_collection() {
-                let (sync, memory) = (&self.sync, &self.memory);
-                self.clocks.collect(sync.root_count() + memory.root_count(), |mark| {
-                    sync.roots(mark);
-                    memory.roots(mark);
-                });
-            }
+            self.collect();
             from = to;
             if !tick(to) {
                 break;
@@ -451,6 +474,16 @@ impl<'t, M: Memory> Pass<'t, M> {
         found.done = from;
         found.memory = self.clocks.memory() + self.memory.memory();
         found
+    }
+
+    fn collect(&mut self) {
+        if self.clocks.wants_collection() {
+            let (sync, memory) = (&self.sync, &self.memory);
+            self.clocks.collect(sync.root_count() + memory.root_count(), |mark| {
+                sync.roots(mark);
+                memory.roots(mark);
+            });
+        }
     }
 
     fn timestamps(&mut self) -> Vec<Vec<EventId>> {
@@ -525,7 +558,10 @@ impl<'t, M: Memory> Pass<'t, M> {
         self.sync.enter_event(&mut self.clocks, slot, number);
         let mut races = false;
         match Kind::of(event.op) {
-            None => self.sync.event(&mut self.clocks, slot, number, &event),
+            None => {
+                self.memory.pass_by(&self.clocks, slot, time);
+                self.sync.event(&mut self.clocks, slot, number, &event)
+            }
             Some(kind) => {
                 let touched = self.cells.touched_by(self.trace, EventId::new(number));
                 let ordered = self.sync.orders_accesses();

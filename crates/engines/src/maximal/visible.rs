@@ -99,6 +99,7 @@ impl Visible {
             // Attempts to join a thread fail before these.
             Op::End | Op::Join if !index.ends.is_empty() => false,
             Op::Begin | Op::End | Op::Fork | Op::Join | Op::Alloc | Op::Branch | Op::Let | Op::Mark | Op::Fence => true,
+            op if op.is_fault() => true,
             _ => false,
         }
     }

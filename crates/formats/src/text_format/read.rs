@@ -9,7 +9,7 @@ use snag_model::events::{Event, Events};
 use snag_model::ids::*;
 use snag_model::op::{MemoryOrder, Op};
 use snag_model::tables::{Object, Space, Tables};
-use snag_model::{Action, Else, Mode, Probe};
+use snag_model::{Action, Else, Fault, Mode, Primitive, Probe, Stale};
 use std::collections::HashSet;
 use std::io::Read;
 
@@ -283,8 +283,11 @@ fn operation(text: &str, tables: &mut Tables) -> Parsed<Action> {
 fn bracketed(rest: &mut Cursor, op: Op, tables: &mut Tables) -> Parsed<Action> {
     let lock = |rest: &mut Cursor, tables: &mut Tables| named(rest, tables, Space::Lock, LockId);
     let condition = |rest: &mut Cursor, tables: &mut Tables| named(rest, tables, Space::Condition, CondId);
-    let mode =
-        if matches!(op, Op::ReadAcquire | Op::ReadRelease | Op::ReadTryFail) { Mode::Shared } else { Mode::Exclusive };
+    let mode = if matches!(op, Op::ReadAcquire | Op::ReadRelease | Op::ReadTryFail | Op::ReadWant) {
+        Mode::Shared
+    } else {
+        Mode::Exclusive
+    };
     let action = match op {
         Op::Read | Op::Write | Op::AtomicRead | Op::AtomicWrite | Op::Rmw | Op::OtherRead | Op::OtherWrite => {
             return access(rest, op, tables);
@@ -352,6 +355,26 @@ fn bracketed(rest: &mut Cursor, op: Op, tables: &mut Tables) -> Parsed<Action> {
             Action::MethodBegin { method, reach }
         }
         Op::MethodEnd => Action::MethodEnd { method: named(rest, tables, Space::Method, MethodId)? },
+        Op::StaleRead | Op::StaleWrite | Op::StaleFree => {
+            let how = match op {
+                Op::StaleRead => Stale::Read,
+                Op::StaleWrite => Stale::Write,
+                _ => Stale::Free,
+            };
+            Action::Fault(Fault::Stale { variable: variable(rest, tables)?, how })
+        }
+        Op::Want | Op::ReadWant => Action::Fault(Fault::Want { lock: lock(rest, tables)?, mode }),
+        Op::Unheld => Action::Fault(Fault::Unheld { lock: lock(rest, tables)? }),
+        Op::Gone => Action::Fault(Fault::Gone { lock: lock(rest, tables)? }),
+        Op::Discard => Action::Fault(Fault::Discard(match member(rest, tables)? {
+            Object::Lock(id) => Primitive::Lock(id),
+            Object::Condition(id) => Primitive::Condition(id),
+            Object::Semaphore(id) => Primitive::Semaphore(id),
+            Object::Barrier(id) => Primitive::Barrier(id),
+            Object::Variable(_) | Object::Thread(_) => {
+                return Err("only a lock, a condition, a semaphore or a barrier can be discarded".to_owned());
+            }
+        })),
         Op::Mark => Action::Mark { text: named(rest, tables, Space::Text, TextId)? },
         Op::Begin | Op::End | Op::Branch | Op::OtherBranch => {
             unreachable!("'{}' has no bracket of this kind", op.word())

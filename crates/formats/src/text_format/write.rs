@@ -8,7 +8,7 @@ use snag_model::events::{Event, Events};
 use snag_model::ids::*;
 use snag_model::op::{MemoryOrder, Op};
 use snag_model::tables::{Declarations, Space, Tables};
-use snag_model::{Action, Else, Probe};
+use snag_model::{Action, Else, Fault, Probe};
 use std::fmt::Write as _;
 use std::io::Write;
 
@@ -354,6 +354,13 @@ fn operands(out: &mut String, action: Action, tables: &Tables) -> std::result::R
         Action::Let { symbol, is } | Action::Else(Else::Let { symbol, is }) => {
             put!(out, "({})={}", name(Space::Symbol, symbol.0), expression(is)?);
         }
+        Action::Fault(Fault::Stale { variable, .. }) => put!(out, "({})", variable_name(variable)),
+        Action::Fault(
+            Fault::Want { lock: wanted, .. } | Fault::Unheld { lock: wanted } | Fault::Gone { lock: wanted },
+        ) => {
+            put!(out, "({})", lock(wanted));
+        }
+        Action::Fault(Fault::Discard(primitive)) => put!(out, "({})", spelled_object(primitive.object(), tables)),
         Action::Mark { text } => put!(out, "({})", name(Space::Text, text.0)),
     }
     Ok(())

@@ -188,7 +188,7 @@ pub fn random_trace(seed: u64, events: usize) -> Trace {
         tries += 1;
         let thread = ThreadId::new(random.below(5));
         let op = *random.pick(&Op::ALL);
-        if matches!(op, Op::End | Op::Join) && !random.one_in(20) {
+        if matches!(op, Op::End | Op::Join | Op::Want | Op::ReadWant) && !random.one_in(20) {
             continue;
         }
         let tables = &trace.tables;
@@ -196,8 +196,11 @@ pub fn random_trace(seed: u64, events: usize) -> Trace {
         let mut event = Event::new(thread, op, 0);
         let bound = match op {
             op if op.if_it_happens().is_access() || matches!(op, Op::Alloc | Op::Free) => tables.variable_count(),
+            op if op.is_stale() => tables.variable_count(),
             Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease => below(Space::Lock),
             Op::OtherAcquire | Op::OtherRelease | Op::TryFail | Op::ReadTryFail => below(Space::Lock),
+            Op::Want | Op::ReadWant | Op::Unheld | Op::Gone => below(Space::Lock),
+            Op::Discard => 2,
             Op::Fork | Op::Join | Op::JoinFail => below(Space::Thread),
             Op::WaitBegin | Op::Wake | Op::WaitEnd | Op::Notify | Op::NotifyAll => 2,
             Op::SemPost | Op::SemWait | Op::SemValue => below(Space::Semaphore),
@@ -221,6 +224,7 @@ pub fn random_trace(seed: u64, events: usize) -> Trace {
             Op::MethodBegin | Op::Reach => random.below(tables.reach_count()) as u32,
             Op::Let | Op::OtherLet => random.below(4) as u32,
             Op::SemValue => random.below(9) as u32,
+            Op::Discard => random.below(4) as u32,
             _ => 0,
         };
         if op.is_access() {

@@ -82,6 +82,20 @@ impl Heap {
         }
     }
 
+    /// A use of memory that was freed: it is in no live block. Who freed it, if that was seen, is no matter of form.
+    pub(super) fn stale(&self, id: VarId, tables: &Tables) -> Check {
+        let lives = match tables.variable(id) {
+            Variable::Named(_) => self.names.get(&id.0) != Some(&false),
+            Variable::Range { address, size } => {
+                self.overlapping(address, address + (size - 1)).any(|(_, (_, live))| live)
+            }
+        };
+        match lives {
+            false => Ok(()),
+            true => Err((Rule::NotFreed, format!("{} was not freed", tables.variable_text(id)))),
+        }
+    }
+
     /// An access to a variable.
     #[inline]
     pub(super) fn access(&mut self, id: VarId, tables: &Tables) -> Check {

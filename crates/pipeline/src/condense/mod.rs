@@ -5,7 +5,7 @@
 
 mod condensed;
 
-use crate::analysis::{Analysis, Candidate, Deadlock, NOT_CHECKED, Race};
+use crate::analysis::{Analysis, Candidate, Deadlock, Fault, NOT_CHECKED, Race};
 use crate::memory::Minded;
 use crate::options::Options;
 use crate::plan::{Step, steps};
@@ -104,7 +104,8 @@ impl Restoring<'_, '_> {
     /// Events have the numbers of the condensed trace until they are given their own; the rest is as if the whole trace had been looked
     /// at.
     fn restored(&self, mut part: Analysis) -> Analysis {
-        if part.races.is_empty() && part.deadlocks.is_empty() && part.candidates.is_empty() {
+        let found = part.races.len() + part.deadlocks.len() + part.faults.len() + part.candidates.len();
+        if found == 0 {
             return part;
         }
         let Some(whole) = (self.whole)(&part) else { return part.none_proved() };
@@ -184,7 +185,10 @@ impl<'t> Whole<'t> {
         for Deadlock { pending, spurious, .. } in &mut analysis.deadlocks {
             pending.iter_mut().chain(spurious).for_each(|event| *event = original(*event));
         }
-        let count = analysis.races.len() + analysis.deadlocks.len();
+        for Fault { first, second, .. } in &mut analysis.faults {
+            (*first, *second) = (first.map(original), original(*second));
+        }
+        let count = analysis.races.len() + analysis.deadlocks.len() + analysis.faults.len();
         if count == 0 && refused.is_empty() {
             return;
         }
@@ -264,6 +268,18 @@ impl<'t> Whole<'t> {
             refused.extend(verdict.err().map(|why| (deadlock.engine, Subject::Cycle, why, None)));
             verdict.is_ok()
         });
+        analysis.faults.retain_mut(|fault| {
+            let leads_to: Vec<EventId> = fault.first.into_iter().chain([fault.second]).collect();
+            if let Some(witness) = &mut fault.witness {
+                expanded(witness, &leads_to);
+            }
+            let verdict = match &checker {
+                Some(checker) if !time.is_over() => fault.check(whole, checker).map_err(|_| NOT_ACCEPTED),
+                _ => Err(NOT_CHECKED),
+            };
+            refused.extend(verdict.err().map(|why| (fault.engine, Subject::LocationPair, why, None)));
+            verdict.is_ok()
+        });
         for (engine, what, why, candidate) in refused {
             analysis.leave(engine, what, why, 1);
             let reports = analysis.engines.iter_mut().filter(|report| report.engine == engine);
@@ -292,6 +308,11 @@ impl<'t> Whole<'t> {
         analysis.races.retain(|race| {
             let is_read = race.second < end && end_of(&race.witness) <= end;
             refused.extend((!is_read).then_some((race.engine, Subject::LocationPair, NOT_CHECKED, None)));
+            is_read
+        });
+        analysis.faults.retain(|fault| {
+            let is_read = fault.second < end && fault.witness.as_ref().is_none_or(|witness| end_of(witness) <= end);
+            refused.extend((!is_read).then_some((fault.engine, Subject::LocationPair, NOT_CHECKED, None)));
             is_read
         });
         analysis.deadlocks.retain(|deadlock| {

@@ -83,6 +83,7 @@ impl Translator {
         let (a, b) = (words.get(1).copied().unwrap_or(0), words.get(2).copied().unwrap_or(0));
         match first as u8 {
             op::SWITCH => {
+                self.waits_no_more(a as u32 as usize);
                 freely.turn = (a as u32 as usize, b);
                 freely.stream(a as u32 as usize);
             }
@@ -92,6 +93,7 @@ impl Translator {
                 self.close(freely, thread, a, true);
                 self.resume(thread);
             }
+            op::APPEARED => self.record(words),
             op::OWN => {
                 let (thread, _) = freely.turn;
                 freely.stream(thread).chunks.push_back(a as u32);
@@ -111,7 +113,7 @@ impl Translator {
     }
 
     /// Lets another thread go on.
-    fn resume(&mut self, thread: usize) {
+    pub(super) fn resume(&mut self, thread: usize) {
         if self.current != thread || !self.threads.get(thread).is_some_and(|state| state.known) {
             self.current = thread;
             self.runs.id = self.thread(thread);
@@ -338,7 +340,7 @@ impl Translator {
     fn turn_record_ends(&mut self, freely: &mut Freely, words: &[u64], index: Option<usize>) {
         let first = words[0];
         let code = first as u8;
-        if matches!(code, op::MAY_TOUCH | op::STEP) {
+        if matches!(code, op::MAY_TOUCH | op::STEP | op::WHOLE) {
             return;
         }
         let (a, b) = (words.get(1).copied().unwrap_or(0), words.get(2).copied().unwrap_or(0));
@@ -346,7 +348,7 @@ impl Translator {
         let things: &[u64] = match code {
             op::LOCK | op::READ_LOCK | op::UNLOCK | op::LOCK_NEW | op::CONDITION_NEW | op::WAKE => &[a],
             op::NOTIFY | op::NOTIFY_ALL | op::SEM_NEW | op::SEM_POST | op::SEM_WAIT => &[a],
-            op::TRY_FAILED | op::SEM_COUNT => &[a],
+            op::TRY_FAILED | op::SEM_COUNT | op::WANT | op::GONE => &[a],
             op::BARRIER_NEW | op::BARRIER_ENTER | op::BARRIER_LEAVE | op::SYNC_RELEASE | op::SYNC_ACQUIRE => &[a],
             op::WAIT_BEGIN | op::WAIT_END => &[a, b],
             _ => &[],

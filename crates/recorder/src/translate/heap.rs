@@ -93,6 +93,8 @@ pub struct Heap {
     recent: Vec<Found>,
     /// Regions that were touched for the first time.
     pub fresh: Vec<Range<u64>>,
+    /// Blocks were handed out that nobody knows of, so what was freed may be one of them.
+    pub is_doubtful: bool,
 }
 
 /// The bytes that the C library hands out for a request, at least: programs that ask `malloc_usable_size` use all of them, and
@@ -322,6 +324,32 @@ impl Heap {
     pub fn granules(address: u64, size: u64) -> (u64, u64) {
         let start = address / GRANULE * GRANULE;
         (start, (address + size).next_multiple_of(GRANULE) - start)
+    }
+
+    /// Memory that was freed, if it was, is no longer: a block that is not followed is there.
+    pub fn appear(&mut self, address: u64, size: u64) {
+        if size > LARGE {
+            // It is a mapping of its own.
+            return;
+        }
+        let mut at = address / GRANULE * GRANULE;
+        while at < address.saturating_add(size) {
+            if self.state(at) == FREED {
+                self.set(at, GRANULE, OUTSIDE);
+            }
+            at += GRANULE;
+        }
+    }
+
+    /// Whether memory was freed and not handed out again.
+    pub fn is_freed(&mut self, address: u64) -> bool {
+        self.place(address, 1) == Place::Freed
+    }
+
+    /// How many of these bytes, of which the first was freed, lie before the next live block.
+    pub fn freed_part(&self, address: u64, size: u64) -> u64 {
+        let next = self.blocks.range(address..).next().map_or(u64::MAX, |(&start, _)| start);
+        size.min(next - address)
     }
 
     /// Where an access lies. The common cases look at one or two granules of one region.

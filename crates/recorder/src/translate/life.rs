@@ -34,7 +34,7 @@ impl Translator {
             _ if thread.ended || thread.joined => false,
             (Op::Begin, _) => !thread.begun,
             (Op::Wake, Some(wait)) => !wait.woken,
-            (Op::WaitEnd, Some(wait)) => wait.woken,
+            (Op::WaitEnd | Op::Want, Some(wait)) => wait.woken,
             (_, waiting) => waiting.is_none(),
         };
         if can && !thread.begun {

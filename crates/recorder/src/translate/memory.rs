@@ -102,18 +102,8 @@ impl Translator {
     }
 
     fn freed(&mut self, op: Op, address: u64, size: u64, pc: u64) {
-        self.oddities.freed += 1;
-        if self.oddities.freed <= 3 {
-            let location = self.location(pc);
-            let thread = self.thread(self.current);
-            let text = format!(
-                "{} of {size} bytes at {address:#x} by {} at {}",
-                op.word(),
-                self.tables.thread_name(thread),
-                self.tables.location_name(location)
-            );
-            self.oddities.freed_at.push(text);
-        }
+        let stale = if matches!(op, Op::Read | Op::AtomicRead) { Op::StaleRead } else { Op::StaleWrite };
+        self.stale(stale, address, size, pc);
     }
 
     pub(super) fn atomic(&mut self, code: u8, detail: u8, pc: u64, address: u64, value: u64, written: u64) {
@@ -121,7 +111,8 @@ impl Translator {
             return;
         }
         let Place::At(place, size) = self.heap.place(address, 1 << (detail & 7)) else {
-            return self.freed(Op::AtomicRead, address, 1 << (detail & 7), pc);
+            let op = if code == op::ATOMIC_READ { Op::AtomicRead } else { Op::AtomicWrite };
+            return self.freed(op, address, 1 << (detail & 7), pc);
         };
         let order = memory_order(detail as u64 >> 3 & 7);
         let (op, order) = match (code, order) {
@@ -200,7 +191,10 @@ impl Translator {
 
     pub(super) fn free(&mut self, address: u64, pc: u64) {
         if let Some((place, size)) = self.heap.free(address) {
-            self.objects.forget(address, size);
+            if self.objects.are_in(address, size) {
+                self.discard_all(address, size, pc);
+                self.objects.forget(address, size);
+            }
             self.shadow.renew(place, size);
             self.heap_changed(address, place, size, true);
             self.emit(Op::Free, place, size, 0, pc, None, None);
@@ -210,6 +204,8 @@ impl Translator {
                 self.shadow.forget_regions_in(place, size, |number| !heap.has_place_in(number));
                 self.heap.forget(address, size);
             }
+        } else if self.heap.is_freed(address) {
+            self.stale(Op::StaleFree, address, 1, pc);
         }
     }
 

@@ -3,7 +3,7 @@
 //! An address can be one object after the other. It is a new one when it is initialised, destroyed, or lies in a block
 //! that is freed.
 
-use snag_model::{BarrierId, CondId, LockId, SemId};
+use snag_model::{BarrierId, CondId, LockId, SemId, VarId};
 use std::collections::{BTreeMap, HashMap};
 
 /// A lock as the trace has it.
@@ -15,9 +15,18 @@ pub struct Lock {
     pub owner: Option<(usize, u32)>,
     /// Threads that hold it for reading, and how often.
     pub readers: Vec<(usize, u32)>,
+    /// The thread that has used it, if only one has.
+    pub user: Option<usize>,
+    /// Several have.
+    pub shared: bool,
 }
 
 impl Lock {
+    /// A thread uses it.
+    pub fn used_by(&mut self, thread: usize) {
+        self.shared |= *self.user.get_or_insert(thread) != thread;
+    }
+
     /// Whether the thread may take it, for writing or reading.
     pub fn is_open_to(&self, thread: usize, writes: bool) -> bool {
         self.owner.is_none_or(|(owner, _)| owner == thread)
@@ -89,6 +98,10 @@ pub struct Objects {
     pub semaphores: BTreeMap<u64, (SemId, u64)>,
     /// By address.
     pub barriers: BTreeMap<u64, Barrier>,
+    /// Locks that were destroyed, by address, until something else is there.
+    pub destroyed: BTreeMap<u64, LockId>,
+    /// What the use and the end of a descriptor access, by its number.
+    pub descriptors: HashMap<u64, VarId>,
     /// How often a name was given.
     names: HashMap<String, u32>,
 }
@@ -101,6 +114,18 @@ impl Objects {
         if *count == 1 { name } else { format!("{name} #{count}") }
     }
 
+    /// Whether there is anything in this memory.
+    pub fn are_in(&self, first: u64, size: u64) -> bool {
+        fn any<T>(map: &BTreeMap<u64, T>, first: u64, size: u64) -> bool {
+            !map.is_empty() && map.range(first..first.saturating_add(size)).next().is_some()
+        }
+        any(&self.locks, first, size)
+            || any(&self.conditions, first, size)
+            || any(&self.semaphores, first, size)
+            || any(&self.barriers, first, size)
+            || any(&self.destroyed, first, size)
+    }
+
     /// What lies in this memory is no more.
     pub fn forget(&mut self, first: u64, size: u64) {
         fn remove<T>(map: &mut BTreeMap<u64, T>, first: u64, size: u64) {
@@ -110,6 +135,7 @@ impl Objects {
             });
         }
         remove(&mut self.locks, first, size);
+        remove(&mut self.destroyed, first, size);
         remove(&mut self.conditions, first, size);
         remove(&mut self.semaphores, first, size);
         remove(&mut self.barriers, first, size);

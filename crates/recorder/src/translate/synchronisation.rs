@@ -21,7 +21,7 @@ impl Translator {
         self.objects.unique(name)
     }
 
-    fn lock_of(&mut self, address: u64, lock_kind: u64) -> &mut Lock {
+    pub(super) fn lock_of(&mut self, address: u64, lock_kind: u64) -> &mut Lock {
         if !self.objects.locks.contains_key(&address) {
             // The sizes are those of the C library.
             let (what, size) = match lock_kind & !wire::lock::TRIED {
@@ -33,9 +33,15 @@ impl Translator {
             let name = self.object_name(what, address, size);
             let id = LockId(self.tables.intern(Space::Lock, &name));
             self.new_code.locks.push((id, address));
-            self.objects.locks.insert(address, Lock { id, owner: None, readers: Vec::new() });
+            self.objects.destroyed.remove(&address);
+            self.objects
+                .locks
+                .insert(address, Lock { id, owner: None, readers: Vec::new(), user: None, shared: false });
         }
-        self.objects.locks.get_mut(&address).expect("just made")
+        let thread = self.current;
+        let lock = self.objects.locks.get_mut(&address).expect("just made");
+        lock.used_by(thread);
+        lock
     }
 
     pub(super) fn lock(&mut self, address: u64, lock_kind: u64, writes: bool, pc: u64) {
@@ -81,6 +87,10 @@ impl Translator {
                 lock.readers.remove(at);
             }
             return self.plain(Op::ReadRelease, id, 0, pc);
+        }
+        // Locks that a program has made itself may be made to be handed over.
+        if lock_kind & !wire::lock::TRIED != wire::lock::ANNOTATED {
+            self.plain(Op::Unheld, id, 0, pc);
         }
         self.oddities.foreign_unlocks += 1;
         self.hand_over(address, pc);

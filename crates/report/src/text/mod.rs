@@ -20,8 +20,9 @@ use crate::number::{counted, grouped, seconds};
 use crate::suppress::Suppressed;
 use crate::values::Values;
 use crate::{cause, describe, digest, story, words};
-use snag_model::{EventId, LockId, RaceKind, Schedule, ThreadId, Trace};
-use snag_pipeline::{Analysis, Candidate, Deadlock, EngineRef, EngineReport, Race};
+use snag_model::{EventId, FaultKind, LockId, Op, RaceKind, Schedule, ThreadId, Trace};
+use snag_pipeline::engines::OBSERVED;
+use snag_pipeline::{Analysis, Candidate, Deadlock, EngineRef, EngineReport, Fault, Race};
 use snag_pipeline::{Cost, Guarantee};
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -56,12 +57,13 @@ impl<W: Write> Report for Text<W> {
         }
         let unwritten = findings.each(&analysis.races, |number, race| writer.race(number, race))?
             + findings.each(&analysis.deadlocks, |number, deadlock| writer.deadlock(number, deadlock))?
+            + findings.each(&analysis.faults, |number, fault| writer.fault(number, fault))?
             + findings.each(&analysis.candidates, |number, candidate| writer.candidate(number, candidate))?;
         if unwritten > 0 {
             writeln!(writer.out, "{}", self.style.warn(format_args!("{}", unwritten_line(unwritten))))?;
         }
         if !self.style.quiet {
-            for report in &analysis.engines {
+            for report in analysis.engines.iter().filter(|report| has_something_to_say(report, analysis)) {
                 writer.summary(report, analysis, suppressed.is_some())?;
             }
             for item in suppressed.unwrap_or_default() {
@@ -117,12 +119,28 @@ impl<W: Write> TraceText<'_, W> {
         for (&event, holders) in deadlock.pending.iter().zip(&holders) {
             self.line(&waiting(trace, event, holders))?;
         }
-        self.line(&guarantee(self.analysis, deadlock.engine, deadlock.level.word()))?;
+        self.line(&deadlock_guarantee(trace, self.analysis, deadlock))?;
         for line in spurious(trace, &deadlock.spurious) {
             self.line(&line)?;
         }
         let goal = deadlock_goal(trace, deadlock, &holders);
         self.witness(&deadlock.witness, &goal, |_| "waits".to_owned())
+    }
+
+    fn fault(&mut self, number: u64, fault: &Fault) -> io::Result<()> {
+        let (trace, background) = (self.trace, self.background);
+        self.headline(&format!("F{number}"), &fault_headline(trace, fault))?;
+        for line in happened(trace, self.analysis, fault) {
+            self.line(&line)?;
+        }
+        for paragraph in background.iter().flat_map(|known| describe::of_events(trace, *known, &events(fault))) {
+            writeln!(self.out)?;
+            paragraph.iter().try_for_each(|line| self.line(line))?;
+        }
+        match &fault.witness {
+            Some(witness) => self.witness(witness, &fault_goal(fault), |_| "next".to_owned()),
+            None => writeln!(self.out),
+        }
     }
 
     fn candidate(&mut self, number: u64, pair: &Candidate) -> io::Result<()> {
@@ -219,6 +237,11 @@ impl<W: Write> TraceText<'_, W> {
 
 /// The pair in one line.
 pub(crate) fn race_headline(trace: &Trace, analysis: &Analysis, race: &Race) -> String {
+    if let Some(descriptor) = words::descriptor(trace, race.first) {
+        let may = if analysis.ignores_missing(race.engine) { "possibly " } else { "" };
+        let pair = both(trace, race.first, race.second);
+        return format!("descriptor {descriptor} is {may}closed while another thread uses it: {pair}");
+    }
     let what = if analysis.ignores_missing(race.engine) { "possible race" } else { "data race" };
     let how = if race.kind == RaceKind::Order { " by memory order" } else { "" };
     format!("{what}{how} on {}", pair(trace, race.first, race.second))
@@ -254,6 +277,88 @@ pub(crate) fn deadlock_headline(trace: &Trace, deadlock: &Deadlock) -> String {
     let waits: Vec<String> =
         deadlock.pending.iter().map(|&e| format!("{} waits for {}", words::thread(trace, e), lock(trace, e))).collect();
     format!("deadlock: {}", waits.join(", "))
+}
+
+/// What the reader may rely on.
+pub(crate) fn deadlock_guarantee(trace: &Trace, analysis: &Analysis, deadlock: &Deadlock) -> String {
+    match words::is_observed(trace, deadlock) {
+        true => "observed: it happened in the recorded run, in which these threads waited for ever".to_owned(),
+        false => guarantee(analysis, deadlock.engine, deadlock.level.word()),
+    }
+}
+
+/// What went wrong in one line.
+pub(crate) fn fault_headline(trace: &Trace, fault: &Fault) -> String {
+    let target = words::target(trace, fault.second);
+    let target = words::clean(&target);
+    let (thread, place) = (words::thread(trace, fault.second), words::place(trace, fault.second));
+    if fault.kind == FaultKind::DestroyedInUse {
+        return format!("{} is destroyed in use {}", target, both_ends(trace, fault));
+    }
+    let what = match (fault.kind, trace.events.ops()[fault.second.index()]) {
+        (FaultKind::UseAfterFree, op) => {
+            let how = if op == Op::StaleRead { "read" } else { "write" };
+            format!("use after free of {target}: {how}")
+        }
+        (FaultKind::DoubleFree, _) => format!("double free of {target}: free"),
+        (FaultKind::LockMisuse, Op::Unheld) => format!("release of lock {target} by a thread that does not hold it:"),
+        (FaultKind::LockMisuse, Op::Gone) => format!("lock {target} is taken after it was destroyed:"),
+        (FaultKind::DestroyedInUse | FaultKind::LockMisuse, _) => {
+            format!("lock {target} is taken again by its holder, which waits for itself:")
+        }
+    };
+    format!("{what} in {thread} at {place}")
+}
+
+/// Where something is destroyed, and who uses it.
+fn both_ends(trace: &Trace, fault: &Fault) -> String {
+    let at = |event: EventId| format!("in {} at {}", words::thread(trace, event), words::place(trace, event));
+    let end = at(fault.second);
+    match fault.first {
+        Some(first) => format!("{end}: {} {}", trace.events.ops()[first.index()].word(), at(first)),
+        None => end,
+    }
+}
+
+/// What a fault leads to that may happen.
+pub(crate) fn fault_goal(fault: &Fault) -> Goal {
+    Goal { events: events(fault), ..Goal::default() }
+}
+
+/// The events of a fault.
+pub(crate) fn events(fault: &Fault) -> Vec<EventId> {
+    fault.first.into_iter().chain([fault.second]).collect()
+}
+
+/// What happened, event by event, and what the reader may rely on.
+pub(crate) fn happened(trace: &Trace, analysis: &Analysis, fault: &Fault) -> Vec<String> {
+    let events = events(fault);
+    let rows: Vec<[String; 3]> = events
+        .iter()
+        .map(|&event| {
+            let number = grouped(event.0.into());
+            let place = match trace.location_of(event) {
+                "" => format!("event {number}"),
+                location => format!("{} (event {number})", words::clean(location)),
+            };
+            [words::thread(trace, event).into_owned(), words::operation(trace, event), format!("at {place}")]
+        })
+        .collect();
+    let width = |column: usize| rows.iter().map(|row| display_width(&row[column])).max().unwrap_or(0);
+    let (threads, operations) = (width(0), width(1));
+    let mut lines: Vec<String> = rows
+        .iter()
+        .map(|[thread, op, rest]| format!("{}  {}  {rest}", pad_right(thread, threads), pad_right(op, operations)))
+        .collect();
+    if fault.kind == FaultKind::LockMisuse && fault.first.is_none() {
+        lines.push("nobody has held the lock before".to_owned());
+    }
+    lines.push(match fault.witness {
+        None => "observed: it happened in the recorded run".to_owned(),
+        Some(_) => guarantee(analysis, fault.engine, Fault::LEVEL.word()),
+    });
+    lines.push(pair_count(fault.count));
+    lines
 }
 
 /// One thread of a deadlock: `T1  acquire m at A.c:10 (event 3), which T2 holds`.
@@ -408,6 +513,13 @@ pub(crate) fn holders(trace: &Trace, deadlock: &Deadlock) -> Vec<Vec<ThreadId>> 
     wanted.iter().map(holding).collect()
 }
 
+/// Whether an engine need be mentioned: not if all it could say is that nothing went wrong.
+pub(crate) fn has_something_to_say(report: &EngineReport, analysis: &Analysis) -> bool {
+    let found = analysis.deadlocks.iter().any(|deadlock| deadlock.engine == report.engine)
+        || analysis.faults.iter().any(|fault| fault.engine == report.engine);
+    report.engine != OBSERVED || found || report.warnings > 0 || !report.complete
+}
+
 /// One engine's findings in one line.
 pub(crate) fn summary_line(trace: &Trace, events: u64, report: &EngineReport, analysis: &Analysis) -> String {
     let races = analysis.races.iter().filter(|race| race.engine == report.engine).count() as u64;
@@ -419,7 +531,8 @@ pub(crate) fn summary_line(trace: &Trace, events: u64, report: &EngineReport, an
         (false, false) => "race",
     };
     let mut found = if races == 0 { format!("no {noun}s") } else { counted(races, noun) };
-    for (number, noun) in [(deadlocks, "deadlock"), (candidates, "candidate")] {
+    let faults = analysis.faults.iter().filter(|fault| fault.engine == report.engine).count() as u64;
+    for (number, noun) in [(deadlocks, "deadlock"), (faults, "fault"), (candidates, "candidate")] {
         if number > 0 {
             found += &format!(", {}", counted(number, noun));
         }
@@ -476,7 +589,8 @@ pub(crate) fn unwritten_line(findings: u64) -> String {
 
 /// What one suppression took away.
 pub(crate) fn suppressed_line(item: &Suppressed) -> String {
-    let counts = [(item.races, "race"), (item.deadlocks, "deadlock"), (item.candidates, "candidate")];
+    let counts =
+        [(item.races, "race"), (item.deadlocks, "deadlock"), (item.faults, "fault"), (item.candidates, "candidate")];
     let counts: Vec<String> =
         counts.into_iter().filter(|&(number, _)| number > 0).map(|(number, noun)| counted(number, noun)).collect();
     format!("suppressed: {} by line {} ({})", counts.join(", "), item.line, words::clean(&item.text))

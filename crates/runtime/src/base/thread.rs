@@ -6,7 +6,9 @@
 use crate::base::frames::{self, Frames};
 use crate::base::memory::map;
 use crate::base::relaxed::Relaxed;
+use crate::interpose::unseen;
 use crate::protocol::go::Go;
+use crate::scheduler::is_holder;
 use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 
@@ -262,5 +264,8 @@ pub fn inside<R>(thread: &Thread, work: impl FnOnce() -> R) -> R {
     let result = work();
     // Not one less than now: a handler of a fault may have left the work of another call by `longjmp`.
     thread.inside.set(depth);
+    if depth == 0 && is_holder(thread) {
+        unseen::record();
+    }
     result
 }

@@ -14,7 +14,7 @@ use crate::scheduler::free_running::is_free;
 use crate::scheduler::{
     Deadline, Next, acquire, block_cancellable, enter, is_on, next_notify, regain, release, step, wake,
 };
-use crate::wire::{head, op};
+use crate::wire::{DESTROYED, head, op};
 use crate::{pass_on, stubs};
 use core::ffi::c_int;
 
@@ -50,7 +50,7 @@ fn wait(condition: Pointer, mutex: Pointer, deadline: Deadline, pc: usize) -> Op
         }
         step(thread, Next::on(op::WAIT_END, pc, mutex as usize));
         record(op::WAKE, pc, condition, if timed_out { 0 } else { notify });
-        let result = take_mutex(thread, mutex, None);
+        let result = take_mutex(thread, mutex, None, pc);
         thread.while_blocked.set(outside);
         record(op::WAIT_END, pc, condition, mutex as u64);
         match (result, timed_out) {
@@ -166,6 +166,13 @@ extern "C" fn cond_init(condition: Pointer, attributes: Pointer, pc: usize) -> c
     pass_on!(pthread_cond_init(condition: Pointer, attributes: Pointer) -> c_int)
 }
 
+extern "C" fn cond_destroy(condition: Pointer, pc: usize) -> c_int {
+    if enter(Next::on(op::CONDITION_NEW, pc, condition as usize)).is_some() {
+        put3(head(op::CONDITION_NEW, DESTROYED, pc), condition as u64, 0);
+    }
+    pass_on!(pthread_cond_destroy(condition: Pointer) -> c_int)
+}
+
 extern "C" fn c11_wait(condition: Pointer, mutex: Pointer, pc: usize) -> c_int {
     c11(cond_wait(condition, mutex, pc))
 }
@@ -175,7 +182,7 @@ extern "C" fn c11_timedwait(condition: Pointer, mutex: Pointer, at: *const Times
 }
 
 stubs! {
-    pthread_cond_init "rdx" cond_init;
+    pthread_cond_init "rdx" cond_init; pthread_cond_destroy "rsi" cond_destroy;
     pthread_cond_wait "rdx" cond_wait; pthread_cond_timedwait "rcx" cond_timedwait;
     pthread_cond_clockwait "r8" cond_clockwait;
     pthread_cond_signal "rsi" cond_signal; pthread_cond_broadcast "rsi" cond_broadcast;

@@ -16,7 +16,7 @@ pub use crate::interpose::objects::{object, object_of, read_by_others, shared};
 use crate::interpose::{cancel, readiness};
 use crate::scheduler::free_running::{is_free, leave};
 use crate::scheduler::{Next, enter, is_on, wipe};
-use crate::wire::{NUMBERS, SIGNALS, SOCKETS, head, op};
+use crate::wire::{CLOSED, MADE, NUMBERS, SIGNALS, SOCKETS, USED, head, op};
 use crate::{pass_on, stubs};
 use core::ffi::{c_char, c_int, c_uint};
 
@@ -34,24 +34,36 @@ pub fn takes_object(object: u64) {
     put3(head(op::SYNC_ACQUIRE, 0, call_pc()), object, 0);
 }
 
+/// What happens to a descriptor. Those of input, output and errors are there from beginning to end, and used all the time.
+fn note(descriptor: c_int, what: u64) {
+    const ERRORS: c_int = 2;
+    if descriptor > ERRORS {
+        put3(head(op::DESCRIPTOR, 0, call_pc()), descriptor as u64, what);
+    }
+}
+
 pub fn gives(descriptor: c_int) {
+    note(descriptor, USED);
     gives_object(object(descriptor));
 }
 
 /// A thread is about to write. What it writes where nobody else in the program can read it orders nothing: into what
 /// the program was given when it began, like its output, and into files that it only writes.
 pub fn puts_into(descriptor: c_int) {
+    note(descriptor, USED);
     if let Some(object) = read_by_others(descriptor) {
         gives_object(object as u64);
     }
 }
 
 pub fn takes(descriptor: c_int) {
+    note(descriptor, USED);
     takes_object(object(descriptor));
 }
 
 /// A descriptor is there that leads to an object.
 pub fn made_for(descriptor: c_int, object: u32) {
+    note(descriptor, MADE);
     set_object(descriptor, object);
     takes_object(number_of(descriptor));
 }
@@ -71,6 +83,7 @@ pub fn accepted(descriptor: c_int) {
 /// A descriptor is about to be closed: whoever waits at the other end learns of it, and its number is free.
 pub fn closes(descriptor: c_int) {
     if descriptor >= 0 {
+        note(descriptor, CLOSED);
         if let Some(object) = shared(descriptor) {
             gives_object(object as u64);
             forget_unnamed(descriptor);

@@ -10,6 +10,7 @@ use crate::base::thread::{self, Thread};
 use crate::interpose::blocking::call_pc;
 use crate::interpose::forbidden::before_change;
 use crate::interpose::lifecycle::is_ours;
+use crate::interpose::unseen;
 use crate::scheduler::free_running::{is_free, leaving};
 use crate::scheduler::{Next, enter, is_on};
 use crate::wire::{head, op};
@@ -45,8 +46,18 @@ fn hand_out(size: usize, pc: usize, take: impl FnOnce() -> Pointer) -> Pointer {
     let block = take();
     if counts && !block.is_null() {
         put3(head(op::ALLOC, is_mapped(block) as u8, pc), block as u64, whole(block, size));
+    } else {
+        is_unseen(block, size);
     }
     block
+}
+
+/// A block was handed out where nothing counts.
+fn is_unseen(block: Pointer, size: usize) {
+    // What was in a mapping of its own is gone with it.
+    if is_on() && !block.is_null() && is_mapped(block) == 0 {
+        unseen::appeared(block, whole(block, size) as usize);
+    }
 }
 
 /// Whether a block lies in a mapping of its own, which goes back to the system when it is freed: bit 1 of the word that
@@ -68,8 +79,11 @@ pub extern "C" fn malloc_at(size: usize, pc: usize) -> Pointer {
 }
 
 pub extern "C" fn free_at(block: Pointer, pc: usize) {
-    if !block.is_null() && counts(frees(block, pc), pc) {
-        put3(head(op::FREE, 0, pc), block as u64, is_mapped(block));
+    if !block.is_null() {
+        match counts(frees(block, pc), pc) {
+            true => _ = put3(head(op::FREE, 0, pc), block as u64, is_mapped(block)),
+            false => unseen::disappeared(block),
+        }
     }
     really_free(block);
 }
@@ -97,7 +111,10 @@ extern "C" fn realloc_at(block: Pointer, size: usize, pc: usize) -> Pointer {
             free_at(block, pc);
             return core::ptr::null_mut();
         }
-        return really_realloc(block, size);
+        unseen::disappeared(block);
+        let new = really_realloc(block, size);
+        is_unseen(new, size);
+        return new;
     }
     let (usable, mapped) = (usable(block), is_mapped(block));
     let new = really_realloc(block, size);

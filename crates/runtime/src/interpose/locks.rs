@@ -10,20 +10,31 @@ use crate::base::thread::{self, Thread, inside};
 use crate::interpose::cancel;
 use crate::scheduler::observe;
 use crate::scheduler::{Deadline, Next, acquire, block, block_cancellable, enter, is_on, release, wake, yield_now};
-use crate::wire::{head, lock, op};
+use crate::wire::{DESTROYED, head, lock, op};
 use crate::{pass_on, stubs};
 use core::ffi::c_int;
 use core::sync::atomic::Ordering::Relaxed;
 
+const EINVAL: c_int = 22;
 const EOWNERDEAD: c_int = 130;
 
+/// A lock for which a thread waits as long as it takes.
+#[derive(Clone, Copy)]
+pub struct Wanted {
+    pub pc: usize,
+    pub kind: u64,
+    pub reads: bool,
+}
+
 /// Tries until the lock is no longer busy, and lets others run in between. If `cancellable`, gives up with EINTR when
-/// the thread is to be cancelled.
+/// the thread is to be cancelled. What waits without a deadline is recorded where it is `wanted`: it may wait for ever.
+#[allow(clippy::too_many_arguments)]
 pub fn contend(
     thread: &'static Thread,
     key: usize,
     deadline: Deadline,
     cancellable: bool,
+    wanted: Option<Wanted>,
     busy: c_int,
     attempt: impl Fn() -> c_int,
     really: impl FnOnce() -> c_int,
@@ -35,6 +46,11 @@ pub fn contend(
         }
         thread.retries.set(true);
         thread.starves.set(tries > 0);
+        if let Some(wanted) = wanted {
+            put3(head(op::WANT, wanted.reads as u8, wanted.pc), key as u64, wanted.kind);
+            // Should nothing more come, that was all.
+            put3(head(op::WHOLE, 0, 0), 0, 0);
+        }
         let wait = if cancellable { block_cancellable } else { block };
         let timed_out = wait(thread, key, deadline);
         thread.retries.set(false);
@@ -69,7 +85,7 @@ fn really_unlock(mutex: Pointer) -> c_int {
 }
 
 /// Locks a mutex for the holder of the token. No events.
-pub fn take_mutex(thread: &'static Thread, mutex: Pointer, deadline: Deadline) -> c_int {
+pub fn take_mutex(thread: &'static Thread, mutex: Pointer, deadline: Deadline, pc: usize) -> c_int {
     // The layout of glibc: owner and kind of the mutex.
     let owner = Address::from(mutex).plus(8).read::<u32>();
     let kind = Address::from(mutex).plus(16).read::<i32>();
@@ -95,7 +111,8 @@ pub fn take_mutex(thread: &'static Thread, mutex: Pointer, deadline: Deadline) -
         acquire(thread);
         return result;
     }
-    contend(thread, mutex as usize, deadline, false, EBUSY, || try_mutex(mutex), || really_lock(mutex))
+    let wanted = deadline.is_none().then_some(Wanted { pc, kind: lock::MUTEX, reads: false });
+    contend(thread, mutex as usize, deadline, false, wanted, EBUSY, || try_mutex(mutex), || really_lock(mutex))
 }
 
 /// Gives a mutex back. No events.
@@ -103,6 +120,13 @@ pub fn give_mutex(mutex: Pointer) -> c_int {
     let result = really_unlock(mutex);
     wake(mutex as usize, 1, 0);
     result
+}
+
+/// Records an attempt to take a mutex that was destroyed: glibc says so by its kind.
+fn note_destroyed(result: c_int, mutex: Pointer, pc: usize) {
+    if result == EINVAL && Address::from(mutex).plus(16).read::<i32>() == -1 {
+        put3(head(op::GONE, 0, pc), mutex as u64, lock::MUTEX);
+    }
 }
 
 fn locked(result: c_int) -> bool {
@@ -124,11 +148,12 @@ extern "C" fn mutex_lock(mutex: Pointer, pc: usize) -> c_int {
         return really_lock(mutex);
     };
     inside(thread, || {
-        let result = take_mutex(thread, mutex, None);
+        let result = take_mutex(thread, mutex, None, pc);
         if locked(result) {
             let died = if result == EOWNERDEAD { lock::OWNER_DIED } else { 0 };
             record(op::LOCK, pc, mutex, lock::MUTEX | died);
         }
+        note_destroyed(result, mutex, pc);
         result
     })
 }
@@ -143,7 +168,7 @@ extern "C" fn mutex_clocklock(mutex: Pointer, clock: c_int, at: *const Timespec,
     };
     inside(thread, || {
         let at = nanoseconds(at);
-        let result = take_mutex(thread, mutex, Some((clock, at)));
+        let result = take_mutex(thread, mutex, Some((clock, at)), pc);
         if locked(result) {
             record(op::LOCK, pc, mutex, lock::MUTEX | lock::TRIED);
         } else if result == ETIMEDOUT {
@@ -161,6 +186,7 @@ extern "C" fn mutex_trylock(mutex: Pointer, pc: usize) -> c_int {
             record(op::LOCK, pc, mutex, lock::MUTEX | lock::TRIED);
             thread.tries.set(0);
         } else {
+            note_destroyed(result, mutex, pc);
             if result == EBUSY {
                 record_failure(pc, mutex, lock::MUTEX, false);
             }
@@ -215,7 +241,7 @@ extern "C" fn mutex_init(mutex: Pointer, attributes: Pointer, pc: usize) -> c_in
 
 extern "C" fn mutex_destroy(mutex: Pointer, pc: usize) -> c_int {
     if enter(Next::on(op::LOCK_NEW, pc, mutex as usize)).is_some() {
-        record(op::LOCK_NEW, pc, mutex, lock::MUTEX);
+        put3(head(op::LOCK_NEW, DESTROYED, pc), mutex as u64, lock::MUTEX);
     }
     pass_on!(pthread_mutex_destroy(mutex: Pointer) -> c_int)
 }
@@ -225,7 +251,8 @@ extern "C" fn spin_lock(at: Pointer, pc: usize) -> c_int {
     let Some(thread) = enter(Next::on(op::LOCK, pc, at as usize)) else { return really() };
     let attempt = || pass_on!(pthread_spin_trylock(at: Pointer) -> c_int);
     inside(thread, || {
-        let result = contend(thread, at as usize, None, false, EBUSY, attempt, really);
+        let wanted = Some(Wanted { pc, kind: lock::SPIN, reads: false });
+        let result = contend(thread, at as usize, None, false, wanted, EBUSY, attempt, really);
         record(op::LOCK, pc, at, lock::SPIN);
         result
     })

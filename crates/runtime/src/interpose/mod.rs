@@ -31,5 +31,6 @@ pub mod signals;
 pub mod stacks;
 pub mod streams;
 pub mod threads;
+pub mod unseen;
 pub mod unwinding;
 pub mod versions;

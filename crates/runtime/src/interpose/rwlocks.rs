@@ -3,10 +3,10 @@
 use crate::base::c::{CLOCK_REALTIME, EBUSY, ETIMEDOUT, Pointer, Timespec, nanoseconds};
 use crate::base::record::put3;
 use crate::base::thread::inside;
-use crate::interpose::locks::{contend, record_failure, wake_anyway};
+use crate::interpose::locks::{Wanted, contend, record_failure, wake_anyway};
 use crate::scheduler::observe;
 use crate::scheduler::{Deadline, Next, enter, wake};
-use crate::wire::{head, lock, op};
+use crate::wire::{DESTROYED, head, lock, op};
 use crate::{pass_on, stubs};
 use core::ffi::c_int;
 
@@ -35,7 +35,8 @@ fn take_rwlock(at: Pointer, pc: usize, writes: bool, deadline: Deadline) -> c_in
     let code = if writes { op::LOCK } else { op::READ_LOCK };
     let Some(thread) = enter(Next::on(code, pc, at as usize)) else { return really() };
     inside(thread, || {
-        let result = contend(thread, at as usize, deadline, false, EBUSY, attempt, really);
+        let wanted = deadline.is_none().then_some(Wanted { pc, kind: lock::RWLOCK, reads: !writes });
+        let result = contend(thread, at as usize, deadline, false, wanted, EBUSY, attempt, really);
         if result == 0 {
             let tried = if deadline.is_some() { lock::TRIED } else { 0 };
             record(code, pc, at, lock::RWLOCK | tried);
@@ -118,7 +119,7 @@ extern "C" fn rwlock_init(at: Pointer, attributes: Pointer, pc: usize) -> c_int 
 
 extern "C" fn rwlock_destroy(at: Pointer, pc: usize) -> c_int {
     if enter(Next::on(op::LOCK_NEW, pc, at as usize)).is_some() {
-        record(op::LOCK_NEW, pc, at, lock::RWLOCK);
+        put3(head(op::LOCK_NEW, DESTROYED, pc), at as u64, lock::RWLOCK);
     }
     pass_on!(pthread_rwlock_destroy(at: Pointer) -> c_int)
 }

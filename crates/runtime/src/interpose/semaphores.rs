@@ -9,7 +9,7 @@ use crate::interpose::library::effects::{fills, writes};
 use crate::interpose::library::in_turn;
 use crate::interpose::locks::{contend, wake_anyway};
 use crate::scheduler::{Deadline, Next, enter};
-use crate::wire::{head, op};
+use crate::wire::{DESTROYED, head, op};
 use crate::{pass_on, stubs};
 use core::ffi::{c_int, c_uint};
 
@@ -36,7 +36,7 @@ fn sem_take(semaphore: Pointer, deadline: Deadline, pc: usize) -> Option<c_int> 
     };
     cancel::point(thread, pc);
     let result = inside(thread, || {
-        let result = contend(thread, semaphore as usize, deadline, true, EAGAIN, attempt, really);
+        let result = contend(thread, semaphore as usize, deadline, true, None, EAGAIN, attempt, really);
         if result == 0 {
             record(op::SEM_WAIT, pc, semaphore, count_of(semaphore) + 1);
             return 0;
@@ -109,8 +109,15 @@ extern "C" fn semaphore_init(semaphore: Pointer, shared: c_int, count: c_uint, p
     pass_on!(sem_init(semaphore: Pointer, shared: c_int, count: c_uint) -> c_int)
 }
 
+extern "C" fn semaphore_destroy(semaphore: Pointer, pc: usize) -> c_int {
+    if enter(Next::on(op::SEM_NEW, pc, semaphore as usize)).is_some() {
+        put3(head(op::SEM_NEW, DESTROYED, pc), semaphore as u64, 0);
+    }
+    pass_on!(sem_destroy(semaphore: Pointer) -> c_int)
+}
+
 stubs! {
     sem_init "rcx" semaphore_init; sem_wait "rsi" semaphore_wait; sem_trywait "rsi" semaphore_trywait;
     sem_timedwait "rdx" semaphore_timedwait; sem_clockwait "rcx" semaphore_clockwait; sem_post "rsi" semaphore_post;
-    sem_getvalue "rdx" semaphore_value;
+    sem_getvalue "rdx" semaphore_value; sem_destroy "rsi" semaphore_destroy;
 }

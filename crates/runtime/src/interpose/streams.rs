@@ -219,7 +219,7 @@ extern "C" fn lock_at(stream: Pointer, pc: usize) {
     let Some(thread) = begins(pc) else { return really() };
     let attempt = || if try_lock(stream) == 0 { 0 } else { EBUSY };
     inside(thread, || {
-        contend(thread, stream as usize, None, false, EBUSY, attempt, || {
+        contend(thread, stream as usize, None, false, None, EBUSY, attempt, || {
             really();
             0
         })

@@ -45,5 +45,5 @@ macro_rules! newest {
 
 // A `long double` is passed in memory, so `lgammal` is no different.
 newest! {
-    fmemopen lgamma lgammaf lgammal pthread_attr_getaffinity_np pthread_cond_destroy
+    fmemopen lgamma lgammaf lgammal pthread_attr_getaffinity_np
 }

@@ -162,10 +162,20 @@ impl Scheduler {
             return self.dispatch_drained();
         }
         if self.runnable.is_empty() {
+            self.note_stall();
             return HOLDER.0.store(NOBODY, Release);
         }
         let index = self.choose(self.runnable.len());
         self.give_to(index);
+    }
+
+    /// Nobody can run. If nobody comes back by himself, either, the tool may find a deadlock.
+    fn note_stall(&self) {
+        let comes_back =
+            |thread: &Thread| thread.is(State::External) || thread.is(State::Blocked) && thread.timed.get();
+        if !following() && !thread::all().iter().any(comes_back) {
+            header().stalled.store(1, Release);
+        }
     }
 
     /// One of so many threads: the first, or any.
@@ -208,6 +218,7 @@ impl Scheduler {
     }
 
     fn give(&mut self, thread: &'static Thread) {
+        header().stalled.store(0, Relaxed);
         thread.set(State::Running);
         self.begin_turn(thread);
         let bits = match thread.ignoring.get() {

@@ -9,6 +9,7 @@ use crate::base::lock::Guard;
 use crate::base::record::{flush, page, put1};
 use crate::base::thread::{self, State, Thread};
 use crate::interpose::signals;
+use crate::interpose::unseen;
 use crate::scheduler::block::wait_for_token;
 use crate::scheduler::dispatch::{SCHEDULER, Scheduler, following, others_wait};
 use crate::scheduler::free_running::is_free;
@@ -173,6 +174,7 @@ pub fn enter(next: Next) -> Option<&'static Thread> {
     if !thread.is_outside() {
         return None;
     }
+    unseen::record();
     step(thread, next);
     if thread.pending_signals.load(Relaxed) != 0 {
         signals::deliver(thread);

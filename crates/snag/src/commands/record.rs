@@ -140,12 +140,8 @@ pub fn record(
     } else if let Some(why) = &odd.broken {
         context.warn(&format!("{shown}: the recording ends early: {why}"));
     }
-    if odd.freed > 0 {
-        context.warn(&format!(
-            "the program used freed memory {} times, which is left out of the trace: {}",
-            odd.freed,
-            examples(odd.freed, &odd.freed_at)
-        ));
+    if summary.deadlocked {
+        context.warn("the program was ended: its threads waited for each other for ever");
     }
     if odd.unordered > 0 {
         context.warn(&format!(
@@ -167,8 +163,12 @@ pub fn record(
     if odd.foreign > 0 {
         context.detail(&format!("{} reads found what code that is not instrumented had written", odd.foreign));
     }
+    if odd.freed > 0 {
+        context.detail(&format!("the program used freed memory {} times", odd.freed));
+    }
     if odd.foreign_unlocks > 0 {
-        context.warn(&format!("locks were given back {} times by threads that did not hold them", odd.foreign_unlocks));
+        context
+            .detail(&format!("locks were given back {} times by threads that did not hold them", odd.foreign_unlocks));
     }
     Ok(summary)
 }

@@ -115,7 +115,7 @@ fn record_and_check(
             return Err(message.into());
         }
     };
-    if let Some(ending) = record::ending(summary.ended) {
+    if let Some(ending) = record::ending(summary.ended).filter(|_| !summary.deadlocked) {
         context.note(&ending);
     }
     context.note(&format!("recorded {}", record::size(&summary)));

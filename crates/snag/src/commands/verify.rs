@@ -9,13 +9,14 @@
 
 use crate::background::Recording;
 use crate::context::Context;
-use crate::document::{self, Claim, DeadlockClaim, Entry, RaceClaim};
+use crate::document::{self, Claim, DeadlockClaim, Entry, FaultClaim, RaceClaim};
 use crate::failure::{Failure, Status};
 use crate::input::{self, Source};
 use crate::interrupt;
 use crate::output::Output;
 use snag_checker::Checker;
-use snag_model::{Action, Cells, EventId, Level, LockId, Op, RaceKind, ThreadId, Trace};
+use snag_model::tables::DESCRIPTOR;
+use snag_model::{Action, Cells, EventId, FaultKind, Level, LockId, Op, RaceKind, ThreadId, Trace};
 use snag_recorder::recorded::Part;
 use snag_report::printable;
 use std::collections::{HashMap, HashSet};
@@ -228,9 +229,17 @@ fn makes_sense(claim: &Claim, events: usize) -> Result<(), String> {
         }
         Claim::Deadlock(deadlock) => {
             level(&deadlock.level)?;
-            let pending = deadlock.pending.iter().map(|claim| claim.event);
+            let pending = deadlock.pending.iter().map(|claim| claim.event).chain(deadlock.as_observed.checked_sub(1));
             let others = pending.chain(deadlock.spurious.iter().copied());
             in_range(Box::new(deadlock.witness.iter().copied().chain(others)))?;
+        }
+        Claim::Fault(fault) => {
+            fault_kind(fault)?;
+            let events = fault.first.iter().chain([&fault.second]).map(|claim| claim.event);
+            in_range(Box::new(events.chain(fault.witness.iter().flatten().copied())))?;
+            if let Some(level_said) = &fault.level {
+                level(level_said)?;
+            }
         }
     }
     Ok(())
@@ -292,6 +301,7 @@ impl Judge<'_> {
         let judged = makes_sense(claim, self.trace.len()).and_then(|()| match claim {
             Claim::Race(race) => self.race(race, ignoring),
             Claim::Deadlock(deadlock) => self.deadlock(deadlock, ignoring),
+            Claim::Fault(fault) => self.fault(fault),
         });
         judged.map_err(|message| format!("{}: {message}", claim.id()))
     }
@@ -342,9 +352,29 @@ impl Judge<'_> {
                 return Ok(Err(self.differs(claim.event)));
             }
         }
-        let schedule = deadlock.witness.iter().map(|&event| EventId(event));
+        let schedule = (0..deadlock.as_observed).chain(deadlock.witness.iter().copied()).map(EventId);
         let spurious = events(&deadlock.spurious);
         let verdict = self.checker(ignoring).check_deadlock_with_spurious(schedule, &pending, level, &spurious);
+        Ok(verdict.map_err(|violation| violation.to_string()))
+    }
+
+    fn fault(&self, fault: &FaultClaim) -> Result<Verdict, String> {
+        let kind = fault_kind(fault)?;
+        for access in fault.first.iter().chain([&fault.second]) {
+            let same = self.describes(access.event, &access.thread, &access.op, &access.location);
+            if !same || self.target(access.event) != access.variable {
+                return Ok(Err(self.differs(access.event)));
+            }
+        }
+        let first = fault.first.as_ref().map(|access| EventId(access.event));
+        let second = EventId(fault.second.event);
+        let verdict = match (&fault.witness, first) {
+            (Some(witness), Some(first)) if kind == FaultKind::DestroyedInUse => {
+                let level = fault.level.as_deref().map_or(Ok(Level::Writer), level)?;
+                self.checker.check_end_in_use(witness.iter().map(|&event| EventId(event)), first, second, level)
+            }
+            _ => self.checker.check_fault(kind, first, second),
+        };
         Ok(verdict.map_err(|violation| violation.to_string()))
     }
 
@@ -377,6 +407,7 @@ impl Judge<'_> {
     fn lock(&self, event: u32) -> String {
         match self.trace.action(EventId(event)).acquired() {
             Some((lock, _)) => self.trace.tables.lock_name(lock).to_owned(),
+            // Of a wait that never ended it is the target.
             None => self.target(event),
         }
     }
@@ -392,11 +423,19 @@ impl Judge<'_> {
     }
 }
 
+/// What is said to have gone wrong.
+fn fault_kind(fault: &FaultClaim) -> Result<FaultKind, String> {
+    let word = &fault.kind;
+    FaultKind::from_word(word).ok_or_else(|| format!("kind '{word}' is not available in this version"))
+}
+
 /// What a race's witness is said to show.
 fn kind(race: &RaceClaim) -> Result<RaceKind, String> {
     match race.kind.as_deref() {
         None => Ok(RaceKind::Predictable),
         Some(word) if word == RaceKind::Order.word() => Ok(RaceKind::Order),
+        // It is a race on what stands for the descriptor.
+        Some("descriptor") if race.first.variable.starts_with(DESCRIPTOR) => Ok(RaceKind::Predictable),
         Some(word) => Err(format!("kind '{word}' is not available in this version")),
     }
 }

@@ -7,6 +7,7 @@ mod attempts;
 mod draining;
 mod endings;
 mod examples;
+mod faults;
 mod freely;
 mod hostile;
 mod interrupts;

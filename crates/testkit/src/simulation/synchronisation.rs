@@ -129,7 +129,7 @@ impl Simulation<'_> {
         let brief: Vec<usize> = others.iter().copied().filter(|t| self.shape.brief && running(t)).collect();
         let other = self.rng.pick(if brief.is_empty() { &others } else { &brief });
         let chance = match self.threads[other].life {
-            Life::Waiting { .. } | Life::Woken { .. } => 0,
+            Life::Waiting { .. } | Life::Woken { .. } | Life::Stuck => 0,
             Life::Unborn | Life::Fresh => 3,
             Life::Running if self.shape.brief => 90,
             Life::Running => 35,

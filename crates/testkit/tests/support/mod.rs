@@ -68,8 +68,18 @@ fn event(trace: &mut Trace, words: &[&str]) -> Event {
                 event.aux = words.get(3).and_then(order).unwrap_or_default() as u32;
             }
         }
-        Op::Alloc | Op::Free => event.target = variable(trace, operand).0,
-        Op::Acquire | Op::Release | Op::ReadAcquire | Op::ReadRelease | Op::TryFail | Op::ReadTryFail => {
+        Op::Alloc | Op::Free | Op::StaleRead | Op::StaleWrite | Op::StaleFree => {
+            event.target = variable(trace, operand).0
+        }
+        Op::Acquire
+        | Op::Release
+        | Op::ReadAcquire
+        | Op::ReadRelease
+        | Op::TryFail
+        | Op::ReadTryFail
+        | Op::Want
+        | Op::ReadWant
+        | Op::Unheld => {
             event.target = tables.intern(Space::Lock, operand);
         }
         Op::Fork | Op::Join | Op::JoinFail => event.target = tables.thread(operand).0,
