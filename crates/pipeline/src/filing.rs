@@ -125,7 +125,7 @@ impl<'a, 't> Filing<'a, 't> {
     ) {
         let LocationPair { first, second, count } = *pair;
         let (locks_first, locks_second) = (Vec::new(), Vec::new());
-        let engine = self.engine;
+        let (engine, witness) = (self.engine, compact(witness, self.trace));
         let race =
             Race { engine, kind, level, first, second, locks_first, locks_second, witness, diverging, reads, count };
         self.lock().analysis.races.push(race);
@@ -186,6 +186,19 @@ fn put_in_order(trace: &Trace, analysis: &mut Analysis) {
     }
     for candidate in candidates {
         (candidate.locks_first, candidate.locks_second) = (locks(candidate.first), locks(candidate.second));
+    }
+}
+
+/// Schedules with so many events one by one are kept as they are.
+const SHORT: usize = 64;
+
+/// A schedule in little memory.
+fn compact(schedule: Schedule, trace: &Trace) -> Schedule {
+    match &schedule {
+        Schedule::List(events) | Schedule::Continued { then: events, .. } if events.len() > SHORT => {
+            schedule.compact(trace)
+        }
+        _ => schedule,
     }
 }
 
@@ -258,7 +271,8 @@ impl Host for Filing<'_, '_> {
         // Another worker may have been quicker.
         let new = filed.locks.insert(locks) & locations.is_none_or(|key| filed.locations.insert(key));
         if new || self.options.settings.all_pairs {
-            filed.analysis.deadlocks.push(Deadlock { engine: self.engine, level, pending, witness: schedule });
+            let witness = compact(schedule, self.trace);
+            filed.analysis.deadlocks.push(Deadlock { engine: self.engine, level, pending, witness });
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::emit::Emitter;
 use crate::findings::{Findings, Report, Unread};
 use crate::place::Place;
 use crate::{text, words};
-use snag_model::{EventId, Op, RaceKind, Schedule, ThreadId, Trace};
+use snag_model::{EventId, Op, RaceKind, Schedule, ThreadCounts, ThreadId, Trace};
 use snag_pipeline::{Analysis, Candidate, Deadlock, Race};
 use std::io::{self, Write};
 
@@ -105,9 +105,9 @@ impl<W: Write> Sarif<W> {
 impl<W: Write> Report for Sarif<W> {
     fn trace(&mut self, findings: &Findings) -> io::Result<()> {
         self.begin()?;
-        let mut results =
-            Results { json: &mut self.json, trace: findings.trace, analysis: findings.analysis, path: findings.path };
-        let analysis = findings.analysis;
+        let Findings { path, trace, analysis, .. } = *findings;
+        let counts = ThreadCounts::new(trace);
+        let mut results = Results { json: &mut self.json, trace, counts: &counts, analysis, path };
         let unwritten = findings.each(&analysis.races, |number, race| results.race(number, race))?
             + findings.each(&analysis.deadlocks, |number, deadlock| results.deadlock(number, deadlock))?
             + findings.each(&analysis.candidates, |number, candidate| results.candidate(number, candidate))?;
@@ -152,6 +152,7 @@ impl<W: Write> Report for Sarif<W> {
 struct Results<'a, W> {
     json: &'a mut Emitter<W>,
     trace: &'a Trace,
+    counts: &'a ThreadCounts<'a>,
     analysis: &'a Analysis,
     path: &'a str,
 }
@@ -256,7 +257,7 @@ impl<W: Write> Results<'_, W> {
     }
 
     fn code_flow(&mut self, witness: &Schedule, goal: &Goal) -> io::Result<()> {
-        let rows = digest(self.trace, witness, goal);
+        let rows = digest(self.trace, self.counts, witness, goal);
         let hidden: u64 = rows.iter().map(|row| if let Row::Gap(events) = row { *events } else { 0 }).sum();
         let shown: Vec<EventId> =
             rows.iter().filter_map(|row| if let Row::Event(event) = row { Some(*event) } else { None }).collect();

@@ -1,17 +1,19 @@
 //! Reading findings (`docs/json.md`) back, one claim at a time.
 //!
-//! A document may hold thousands of witnesses of millions of events, so it is
+//! A document may hold thousands of witnesses, each a list of millions of events, so it is
 //! never in memory as a whole: [`entries`] reads what traces it speaks of, and
 //! [`claims`] hands out what it claims about one of them, claim by claim. A document
 //! that lacks a field of the format is refused.
 
+use crate::witness_claim::WitnessClaim;
 use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 use std::io::Read;
+use std::ops::RangeInclusive;
 
-/// The version of the format that this program writes and reads.
-const VERSION: u64 = 1;
+/// The versions of the format that this program reads.
+const VERSIONS: RangeInclusive<u64> = 1..=snag_report::VERSION;
 
 /// What a document says about a trace before its findings.
 #[derive(Deserialize)]
@@ -72,7 +74,7 @@ pub struct RaceClaim {
     #[serde(default)]
     pub as_observed: u32,
     /// The events before the pair.
-    pub witness: Vec<u32>,
+    pub witness: WitnessClaim,
     /// The branches among them that go the other way.
     #[serde(default)]
     pub diverging: Vec<u32>,
@@ -123,7 +125,7 @@ pub struct DeadlockClaim {
     /// The acquires that wait for each other.
     pub pending: Vec<PendingClaim>,
     /// The events before.
-    pub witness: Vec<u32>,
+    pub witness: WitnessClaim,
     reads: Vec<IgnoredAny>,
     verified: bool,
     /// Whether missing methods were ignored.
@@ -157,8 +159,11 @@ pub fn entries(input: impl Read) -> Result<Vec<Entry>, String> {
     }
     let document: Document = serde_json::from_reader(input).map_err(not_findings)?;
     match document.snag {
-        VERSION => Ok(document.traces),
-        other => Err(format!("findings of version {other}; this program reads version {VERSION}")),
+        version if VERSIONS.contains(&version) => Ok(document.traces),
+        other => {
+            let (oldest, newest) = VERSIONS.into_inner();
+            Err(format!("findings of version {other}; this program reads versions {oldest} to {newest}"))
+        }
     }
 }
 

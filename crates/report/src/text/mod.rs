@@ -20,7 +20,7 @@ use crate::number::{counted, grouped, seconds};
 use crate::suppress::Suppressed;
 use crate::values::Values;
 use crate::{cause, describe, digest, story, words};
-use snag_model::{EventId, LockId, RaceKind, Schedule, ThreadId, Trace};
+use snag_model::{EventId, LockId, RaceKind, Schedule, ThreadCounts, ThreadId, Trace};
 use snag_pipeline::{Analysis, Candidate, Deadlock, EngineRef, EngineReport, Race};
 use snag_pipeline::{Cost, Guarantee};
 use std::collections::HashMap;
@@ -50,7 +50,8 @@ impl<W: Write> Report for Text<W> {
     fn trace(&mut self, findings: &Findings) -> io::Result<()> {
         let Findings { path, trace, events, analysis, suppressed, background, enough } = *findings;
         let (out, style) = (&mut self.out, &self.style);
-        let mut writer = TraceText { out, style, trace, events, analysis, background, enough };
+        let counts = ThreadCounts::new(trace);
+        let mut writer = TraceText { out, style, trace, counts: &counts, events, analysis, background, enough };
         if self.style.headings {
             writeln!(writer.out, "{}\n", self.style.bold(format_args!("== {} ==", words::clean(path))))?;
         }
@@ -88,6 +89,7 @@ struct TraceText<'a, W> {
     out: &'a mut W,
     style: &'a Style,
     trace: &'a Trace,
+    counts: &'a ThreadCounts<'a>,
     /// How many events it has.
     events: u64,
     analysis: &'a Analysis,
@@ -179,7 +181,7 @@ impl<W: Write> TraceText<'_, W> {
 
     /// The witness as a table; nothing if it is empty, as the accesses were printed already.
     fn witness(&mut self, witness: &Schedule, goal: &Goal, mark: impl Fn(EventId) -> String) -> io::Result<()> {
-        let digest = if self.style.full { Vec::new() } else { digest(self.trace, witness, goal) };
+        let digest = if self.style.full { Vec::new() } else { digest(self.trace, self.counts, witness, goal) };
         let rows = || -> Box<dyn Iterator<Item = Row> + '_> {
             if self.style.full {
                 let in_time = |(number, _): &(usize, EventId)| !number.is_multiple_of(ROWS) || !(self.enough)();

@@ -14,6 +14,7 @@ use crate::failure::{Failure, Status};
 use crate::input::{self, Source};
 use crate::interrupt;
 use crate::output::Output;
+use crate::witness_claim::Claimed;
 use snag_checker::Checker;
 use snag_model::{Action, Cells, EventId, Level, LockId, Op, RaceKind, ThreadId, Trace};
 use snag_recorder::recorded::Part;
@@ -62,14 +63,15 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
         return Err(in_findings(message).into());
     }
     let cells = Cells::of(&trace);
+    let about = Claimed::about(&trace);
     // Whatever is wrong with the file is said before anything is answered.
-    let claimed = claimed_events(findings.read()?, index, trace.len()).map_err(in_findings)?;
+    let claimed = claimed_events(findings.read()?, index, &about).map_err(in_findings)?;
     let held = held_locks(&trace, claimed);
     // For what was found as if no method were missing.
     let without = trace.events.ops().contains(&Op::MethodBegin).then(|| trace.without_missing());
     let without_cells = without.as_ref().map(Cells::of);
     let ignoring = without.as_ref().zip(without_cells.as_ref()).map(|(trace, cells)| Checker::new(trace, cells));
-    let judge = Judge { trace: &trace, checker: Checker::new(&trace, &cells), ignoring, held };
+    let judge = Judge { trace: &trace, about: &about, checker: Checker::new(&trace, &cells), ignoring, held };
     let mut output = Output::open(None)?;
     let (mut accepted, mut rejected) = (0u64, 0u64);
     let mut closed = None;
@@ -183,6 +185,7 @@ impl FindingsFile {
 
 struct Judge<'a> {
     trace: &'a Trace,
+    about: &'a Claimed<'a>,
     checker: Checker<'a>,
     /// One that knows of no missing methods, if the trace has some.
     ignoring: Option<Checker<'a>>,
@@ -190,11 +193,11 @@ struct Judge<'a> {
     held: HashMap<u32, Vec<String>>,
 }
 
-/// The events of all races that a document claims, which must make sense for a trace of so many events.
-fn claimed_events(document: impl Read, index: usize, events: usize) -> Result<HashSet<u32>, String> {
+/// The events of all races that a document claims, which must make sense for this trace.
+fn claimed_events(document: impl Read, index: usize, about: &Claimed) -> Result<HashSet<u32>, String> {
     let mut claimed = HashSet::new();
     document::claims(document, index, &mut |claim| {
-        makes_sense(&claim, events).map_err(|message| format!("{}: {message}", claim.id()))?;
+        makes_sense(&claim, about).map_err(|message| format!("{}: {message}", claim.id()))?;
         if let Claim::Race(race) = claim {
             claimed.extend([race.first.event, race.second.event]);
         }
@@ -203,19 +206,16 @@ fn claimed_events(document: impl Read, index: usize, events: usize) -> Result<Ha
     Ok(claimed)
 }
 
-/// Whether a claim is one about a trace of so many events, true or not.
-fn makes_sense(claim: &Claim, events: usize) -> Result<(), String> {
-    let in_range = |mut numbers: Box<dyn Iterator<Item = u32> + '_>| match numbers.find(|&n| n as usize >= events) {
-        None => Ok(()),
-        Some(event) => Err(format!("event {event} is out of range: the trace has {events} events")),
-    };
+/// Whether a claim is one about this trace, true or not.
+fn makes_sense(claim: &Claim, about: &Claimed) -> Result<(), String> {
+    let in_range = |number: u32| about.event(number).map(|_| ());
     match claim {
         Claim::Race(race) => {
             let (level, kind) = (level(&race.level)?, kind(race)?);
             let reads = race.reads.iter().map(|read| read.event);
             let others = race.diverging.iter().copied().chain(reads).chain([race.first.event, race.second.event]);
-            let others = others.chain(race.as_observed.checked_sub(1));
-            in_range(Box::new(race.witness.iter().copied().chain(others)))?;
+            about.schedule(race.as_observed, &race.witness)?;
+            others.into_iter().try_for_each(in_range)?;
             if kind == RaceKind::Order && (level == Level::Symbolic || !race.diverging.is_empty()) {
                 return Err("a race by memory order is no matter of level 'symbolic'".to_owned());
             }
@@ -225,8 +225,8 @@ fn makes_sense(claim: &Claim, events: usize) -> Result<(), String> {
         }
         Claim::Deadlock(deadlock) => {
             level(&deadlock.level)?;
-            let pending = deadlock.pending.iter().map(|claim| claim.event);
-            in_range(Box::new(deadlock.witness.iter().copied().chain(pending)))?;
+            about.schedule(0, &deadlock.witness)?;
+            deadlock.pending.iter().map(|claim| claim.event).try_for_each(in_range)?;
         }
     }
     Ok(())
@@ -281,7 +281,7 @@ impl Judge<'_> {
     /// The verdict about a claim, with missing methods ignored or not; an error if the claim makes no sense for this trace, as when the file
     /// has changed since it was looked at.
     fn claim(&self, claim: &Claim, ignoring: bool) -> Result<Verdict, String> {
-        let judged = makes_sense(claim, self.trace.len()).and_then(|()| match claim {
+        let judged = makes_sense(claim, self.about).and_then(|()| match claim {
             Claim::Race(race) => self.race(race, ignoring),
             Claim::Deadlock(deadlock) => self.deadlock(deadlock, ignoring),
         });
@@ -309,15 +309,17 @@ impl Judge<'_> {
                 )));
             }
         }
-        let schedule = (0..race.as_observed).chain(race.witness.iter().copied()).map(EventId);
+        let schedule = self.about.schedule(race.as_observed, &race.witness)?;
         let verdict = match level {
-            _ if kind(race)? == RaceKind::Order => self.checker(ignoring).check_order(schedule, first, second, level),
+            _ if kind(race)? == RaceKind::Order => {
+                self.checker(ignoring).check_order(schedule.iter(self.trace), first, second, level)
+            }
             Level::Symbolic => {
                 let diverging: Vec<EventId> = race.diverging.iter().map(|&event| EventId(event)).collect();
                 let reads: Vec<_> = race.reads.iter().map(|read| (EventId(read.event), read.value)).collect();
-                self.checker(ignoring).check_race_with_values(schedule, &diverging, &reads, first, second)
+                self.checker(ignoring).check_race_with_values(schedule.iter(self.trace), &diverging, &reads, first, second)
             }
-            _ => self.checker(ignoring).check_race(schedule, first, second, level),
+            _ => self.checker(ignoring).check_race(schedule.iter(self.trace), first, second, level),
         };
         Ok(verdict.map_err(|violation| violation.to_string()))
     }
@@ -331,8 +333,9 @@ impl Judge<'_> {
                 return Ok(Err(self.differs(claim.event)));
             }
         }
-        let schedule = deadlock.witness.iter().map(|&event| EventId(event));
-        Ok(self.checker(ignoring).check_deadlock(schedule, &pending, level).map_err(|violation| violation.to_string()))
+        let schedule = self.about.schedule(0, &deadlock.witness)?;
+        let events = schedule.iter(self.trace);
+        Ok(self.checker(ignoring).check_deadlock(events, &pending, level).map_err(|violation| violation.to_string()))
     }
 
     /// Who judges a claim.
