@@ -417,9 +417,9 @@ mod tests {
         assert_eq!(rows.len(), 8);
         let witness = Schedule::List((2..23).map(EventId).collect());
         let of_other = Goal { events: vec![EventId(24)], before: None, held: Vec::new(), values: Values::default() };
-        assert_eq!(digest(&trace, &witness, &of_other), [Row::Gap(21)]);
+        assert_eq!(digest(&trace, &ThreadCounts::new(&trace), &witness, &of_other), [Row::Gap(21)]);
         let witness = Schedule::List((0..20).map(EventId).collect());
-        assert_eq!(digest(&trace, &witness, &of_other).len(), 20);
+        assert_eq!(digest(&trace, &ThreadCounts::new(&trace), &witness, &of_other).len(), 20);
     }
 
     #[test]
