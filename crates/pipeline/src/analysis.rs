@@ -42,8 +42,13 @@ pub struct Deadlock {
     pub level: Level,
     /// The acquires that wait for each other.
     pub pending: Vec<EventId>,
+    /// For each of them, the locks that its thread holds there.
+    pub held: Vec<Vec<LockId>>,
     /// What happens before. The checker has accepted it.
     pub witness: Schedule,
+    /// How many sets of acquires at these locations wait for each other, as far as locks and the order go that all schedules
+    /// share.
+    pub count: u64,
 }
 
 /// A pair that an engine believes in and that was not proved.

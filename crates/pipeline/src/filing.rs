@@ -9,13 +9,13 @@ use crate::memory::Minded;
 use crate::options::Options;
 use crate::so_far::Publish;
 use crate::time::Time;
-use snag_checker::Checker;
+use snag_checker::{Checker, Series};
 use snag_engines::watch::Watch;
 use snag_engines::{DeadlockClaim, EngineRef, Host, LocationPair, RaceClaim, Subject};
 use snag_model::{Cells, EventId, Level, LocId, LockId, RaceKind, Schedule, Trace};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Who works is done so long after the time at which it is to stop, or does not look at the time.
@@ -32,6 +32,8 @@ pub(crate) struct Filing<'a, 't> {
     publish: &'a dyn Publish,
     checkers: &'a Checkers<'t>,
     filed: Mutex<Filed>,
+    /// Judges of the proofs that engines put forward one by one: as many as were needed at the same time.
+    judges: Mutex<Vec<Series<'a>>>,
     /// What was found was handed on early.
     handed_on: AtomicBool,
 }
@@ -41,9 +43,19 @@ struct Filed {
     analysis: Analysis,
     /// Something was left open.
     open: bool,
-    /// Deadlocks, by what makes two of them the same finding.
-    locks: HashSet<Vec<LockId>>,
-    locations: HashSet<Vec<LocId>>,
+    /// Deadlocks that were filed.
+    deadlocks: HashSet<Cycle>,
+    /// How many sets of acquires an engine came across for each.
+    met: HashMap<Cycle, u64>,
+}
+
+/// What makes two deadlocks the same finding.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Cycle {
+    /// Where the acquires are.
+    Locations(Vec<LocId>),
+    /// What they are about, if it is not known where all of them are.
+    Locks(Vec<LockId>),
 }
 
 /// The checker, made when the first proof is needed, and for how many events.
@@ -51,15 +63,20 @@ pub(crate) struct Checkers<'a> {
     trace: &'a Trace,
     cells: &'a Cells,
     made: Mutex<Option<(EventId, Arc<Checker<'a>>)>>,
+    /// One that knows all events.
+    whole: OnceLock<Arc<Checker<'a>>>,
 }
 
 impl<'a> Checkers<'a> {
     pub fn new(trace: &'a Trace, cells: &'a Cells) -> Checkers<'a> {
-        Checkers { trace, cells, made: Mutex::default() }
+        Checkers { trace, cells, made: Mutex::default(), whole: OnceLock::new() }
     }
 
     /// One that knows all events before `end`.
     pub fn up_to(&self, end: EventId) -> Arc<Checker<'a>> {
+        if let Some(whole) = self.whole.get() {
+            return whole.clone();
+        }
         let mut made = self.made.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         match &*made {
             Some((known, checker)) if *known >= end => checker.clone(),
@@ -71,8 +88,12 @@ impl<'a> Checkers<'a> {
         }
     }
 
-    fn of_all(&self) -> Arc<Checker<'a>> {
-        self.up_to(EventId::new(self.trace.len()))
+    fn whole(&self) -> &Checker<'a> {
+        self.whole.get_or_init(|| {
+            let whole = self.up_to(EventId::new(self.trace.len()));
+            *self.made.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = None;
+            whole
+        })
     }
 }
 
@@ -86,8 +107,8 @@ impl<'a, 't> Filing<'a, 't> {
         beyond: Option<EngineRef>,
     ) -> Filing<'a, 't> {
         let (trace, cells) = (checkers.trace, checkers.cells);
-        let (filed, handed_on) = (Mutex::default(), AtomicBool::new(false));
-        Filing { trace, cells, options, time, engine, beyond, publish, checkers, filed, handed_on }
+        let (filed, judges, handed_on) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
+        Filing { trace, cells, options, time, engine, beyond, publish, checkers, filed, judges, handed_on }
     }
 
     fn lock(&self) -> MutexGuard<'_, Filed> {
@@ -107,6 +128,21 @@ impl<'a, 't> Filing<'a, 't> {
     /// Whether something was left open.
     pub fn is_open(&self) -> bool {
         self.lock().open
+    }
+
+    /// Has the judge of this level decide who has the shortest way to a schedule.
+    fn judged<R>(&self, level: Level, schedule: &Schedule, judge: impl FnOnce(&mut Series) -> R) -> R {
+        let judges = || self.judges.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let free = {
+            let mut judges = judges();
+            let of_level = judges.iter().enumerate().filter(|(_, series)| series.level() == level);
+            let nearest = of_level.min_by_key(|(_, series)| series.way_to(schedule)).map(|(at, _)| at);
+            nearest.map(|at| judges.swap_remove(at))
+        };
+        let mut series = free.unwrap_or_else(|| self.checkers.whole().series(level));
+        let verdict = judge(&mut series);
+        judges().push(series);
+        verdict
     }
 
     /// Files a race that the checker has accepted.
@@ -144,19 +180,33 @@ impl<'a, 't> Filing<'a, 't> {
 
     /// All that was found, in order, with the locks that threads hold there.
     pub fn finish(&self) -> Analysis {
-        let mut analysis = std::mem::take(&mut self.lock().analysis);
+        let mut filed = self.lock();
+        let analysis = std::mem::take(&mut filed.analysis);
+        self.in_order(&filed, analysis)
+    }
+
+    /// What was found, in order, with the locks that threads hold there and how often each deadlock was met.
+    fn in_order(&self, filed: &Filed, mut analysis: Analysis) -> Analysis {
+        if !self.options.settings.all_pairs {
+            for deadlock in &mut analysis.deadlocks {
+                deadlock.count = filed.met.get(&self.cycle(&deadlock.pending)).copied().unwrap_or(1);
+            }
+        }
         put_in_order(self.trace, &mut analysis);
         analysis
     }
 
-    /// The locks that a deadlock is about, and its locations where all are known.
-    fn keys(&self, pending: &[EventId]) -> (Vec<LockId>, Option<Vec<LocId>>) {
+    /// What makes a deadlock the same as another one.
+    fn cycle(&self, pending: &[EventId]) -> Cycle {
+        let mut locations: Vec<LocId> = pending.iter().map(|event| self.trace.events.location(event.index())).collect();
+        if !locations.contains(&LocId::NONE) {
+            locations.sort_unstable();
+            return Cycle::Locations(locations);
+        }
         let lock = |&event: &EventId| self.trace.action(event).acquired().map(|(lock, _)| lock);
         let mut locks: Vec<LockId> = pending.iter().filter_map(lock).collect();
         locks.sort_unstable();
-        let mut locations: Vec<LocId> = pending.iter().map(|event| self.trace.events.location(event.index())).collect();
-        locations.sort_unstable();
-        (locks, (!locations.contains(&LocId::NONE)).then_some(locations))
+        Cycle::Locks(locks)
     }
 
     /// Hands on what an engine has found that does not look at the time, and how many pairs it has not come to.
@@ -165,8 +215,10 @@ impl<'a, 't> Filing<'a, 't> {
         if !has_room || self.handed_on.swap(true, Ordering::Relaxed) {
             return;
         }
-        let mut analysis = self.lock().analysis.clone();
-        put_in_order(self.trace, &mut analysis);
+        let mut analysis = {
+            let filed = self.lock();
+            self.in_order(&filed, filed.analysis.clone())
+        };
         analysis.leave(self.engine, Subject::LocationPair, reason, open);
         analysis.unfinished(self.engine, self.beyond);
         self.publish.early(analysis);
@@ -174,15 +226,19 @@ impl<'a, 't> Filing<'a, 't> {
 }
 
 fn put_in_order(trace: &Trace, analysis: &mut Analysis) {
-    let Analysis { races, candidates, .. } = analysis;
+    let Analysis { races, deadlocks, candidates, .. } = analysis;
     races.sort_by_key(|race| (race.second, race.first));
     candidates.sort_by_key(|candidate| (candidate.second, candidate.first));
     let events = races.iter().map(|race| [race.first, race.second]);
     let events = events.chain(candidates.iter().map(|candidate| [candidate.first, candidate.second]));
-    let held = held_locks(trace, events.flatten().collect());
+    let pending = deadlocks.iter().flat_map(|deadlock| deadlock.pending.iter().copied());
+    let held = held_locks(trace, events.flatten().chain(pending).collect());
     let locks = |event: EventId| held.get(&event).cloned().unwrap_or_default();
     for race in races {
         (race.locks_first, race.locks_second) = (locks(race.first), locks(race.second));
+    }
+    for deadlock in deadlocks {
+        deadlock.held = deadlock.pending.iter().map(|&event| locks(event)).collect();
     }
     for candidate in candidates {
         (candidate.locks_first, candidate.locks_second) = (locks(candidate.first), locks(candidate.second));
@@ -240,16 +296,17 @@ impl Host for Filing<'_, '_> {
 
     fn race(&self, claim: RaceClaim) -> Result<(), String> {
         let RaceClaim { first, second, schedule, level, diverging } = claim;
-        let checker = self.checkers.of_all();
         let reads = match level {
             Level::Symbolic => {
+                let checker = self.checkers.whole();
                 let reads = checker.reads_of(schedule.iter(self.trace), &diverging).map_err(refused)?;
                 let events = schedule.iter(self.trace);
                 checker.check_race_with_values(events, &diverging, &reads, first, second).map_err(refused)?;
                 reads
             }
             level => {
-                checker.check_race(schedule.iter(self.trace), first, second, level).map_err(refused)?;
+                let judge = |series: &mut Series| series.check_race(&schedule, first, second);
+                self.judged(level, &schedule, judge).map_err(refused)?;
                 Vec::new()
             }
         };
@@ -264,23 +321,30 @@ impl Host for Filing<'_, '_> {
 
     fn deadlock(&self, claim: DeadlockClaim) -> Result<(), String> {
         let DeadlockClaim { pending, schedule, level } = claim;
-        let checker = self.checkers.of_all();
-        checker.check_deadlock(schedule.iter(self.trace), &pending, level).map_err(refused)?;
-        let (locks, locations) = self.keys(&pending);
+        let judge = |series: &mut Series| series.check_deadlock(&schedule, &pending);
+        self.judged(level, &schedule, judge).map_err(refused)?;
+        let cycle = self.cycle(&pending);
+        let witness = compact(schedule, self.trace);
         let mut filed = self.lock();
         // Another worker may have been quicker.
-        let new = filed.locks.insert(locks) & locations.is_none_or(|key| filed.locations.insert(key));
-        if new || self.options.settings.all_pairs {
-            let witness = compact(schedule, self.trace);
-            filed.analysis.deadlocks.push(Deadlock { engine: self.engine, level, pending, witness });
+        if filed.deadlocks.insert(cycle) || self.options.settings.all_pairs {
+            let (engine, held) = (self.engine, Vec::new());
+            filed.analysis.deadlocks.push(Deadlock { engine, level, pending, held, witness, count: 1 });
         }
         Ok(())
     }
 
     fn knows_deadlock(&self, pending: &[EventId]) -> bool {
-        let (locks, locations) = self.keys(pending);
-        let filed = self.lock();
-        filed.locks.contains(&locks) || locations.is_some_and(|key| filed.locations.contains(&key))
+        let cycle = self.cycle(pending);
+        self.lock().deadlocks.contains(&cycle)
+    }
+
+    fn meets_cycle(&self, pending: &[EventId]) -> bool {
+        let cycle = self.cycle(pending);
+        let mut filed = self.lock();
+        let known = filed.deadlocks.contains(&cycle);
+        *filed.met.entry(cycle).or_default() += 1;
+        known
     }
 
     fn leave(&self, what: Subject, reason: &str, count: usize) {

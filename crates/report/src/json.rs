@@ -200,6 +200,7 @@ fn deadlock<W: Write>(
     }
     json.end()?;
     proof(json, shown, &deadlock.witness, &[])?;
+    json.integer_at("count", deadlock.count)?;
     missing_ignored(json, ignoring)?;
     json.end()
 }

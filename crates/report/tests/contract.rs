@@ -73,6 +73,8 @@ fn analysis() -> Analysis {
             engine: SHB,
             level: Level::Control,
             pending: events(&[4, 8]),
+            held: vec![vec![LockId(0)], vec![LockId(1)]],
+            count: 2,
             witness: Schedule::List(events(&[0, 1, 2, 7, 3])),
         }],
         candidates: vec![Candidate {

@@ -255,8 +255,7 @@ impl<'a, 'i, 't> Asking<'a, 'i, 't> {
         }
     }
 
-    /// Asks about cycles of acquires, except those whose locks or locations are those of a deadlock that was proved
-    /// already.
+    /// Asks about cycles of acquires, except those whose locations are those of a deadlock that was proved already.
     fn cycle(&self, oracle: &mut impl Oracle, cycles: &Cycles, number: usize) {
         let host = self.context.host;
         let most_steps = if self.context.exhaustive { usize::MAX } else { MOST_STEPS };
@@ -272,7 +271,7 @@ impl<'a, 'i, 't> Asking<'a, 'i, 't> {
             }
             // Acquires are never added when a trace is lowered.
             let originals: Vec<EventId> = pending.iter().filter_map(|&event| self.original(event)).collect();
-            if !self.context.settings.all_pairs && host.knows_deadlock(&originals) {
+            if host.meets_cycle(&originals) && !self.context.settings.all_pairs {
                 return true;
             }
             let open = match oracle.ask(pending).0 {

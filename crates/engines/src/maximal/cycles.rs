@@ -33,7 +33,16 @@ pub struct Cycles<'i, 't> {
     /// In the order of the trace.
     acquires: Vec<Acquire>,
     /// Per hold and thread the acquires in which the thread holds like that.
-    under: HashMap<Hold, Vec<(usize, Vec<u32>)>>,
+    under: HashMap<Hold, Vec<Under>>,
+}
+
+/// The acquires in which a thread holds a lock.
+struct Under {
+    thread: usize,
+    /// Ascending.
+    acquires: Vec<u32>,
+    /// Where each of them is in its thread.
+    positions: Vec<u32>,
 }
 
 /// What is told about each set of acquires; it says whether to go on.
@@ -48,16 +57,17 @@ impl<'i, 't> Cycles<'i, 't> {
             let mut held = index.sections.set(acquire.held).iter();
             held.any(|hold| knots.tied(hold.lock, acquire.wanted.lock))
         });
-        let mut under: HashMap<Hold, Vec<(usize, Vec<u32>)>> = HashMap::new();
+        let mut under: HashMap<Hold, Vec<Under>> = HashMap::new();
         let mut places: HashMap<(Hold, usize), usize> = HashMap::new();
         for (number, acquire) in acquires.iter().enumerate() {
             for &hold in index.sections.set(acquire.held) {
                 let lists = under.entry(hold).or_default();
                 let at = *places.entry((hold, acquire.thread)).or_insert(lists.len());
                 if at == lists.len() {
-                    lists.push((acquire.thread, Vec::new()));
+                    lists.push(Under { thread: acquire.thread, acquires: Vec::new(), positions: Vec::new() });
                 }
-                lists[at].1.push(number as u32);
+                lists[at].acquires.push(number as u32);
+                lists[at].positions.push(index.threads.position(acquire.event));
             }
         }
         Cycles { index, acquires, under }
@@ -141,11 +151,8 @@ impl Walk<'_, '_, '_, '_> {
         let shared = Hold { lock: last.wanted.lock, shared: true };
         let ways = if last.wanted.shared { &[exclusive][..] } else { &[exclusive, shared][..] };
         for hold in ways {
-            for (thread, list) in cycles.under.get(hold).into_iter().flatten() {
-                if *thread == last.thread {
-                    continue;
-                }
-                for &next in self.open(last, *thread, list) {
+            for under in cycles.under.get(hold).into_iter().flatten().filter(|under| under.thread != last.thread) {
+                for &next in self.open(last, under) {
                     self.steps += 1;
                     self.enough |= self.steps.is_multiple_of(STEPS) && (self.stop)();
                     if self.enough || self.steps > self.most_steps {
@@ -161,21 +168,29 @@ impl Walk<'_, '_, '_, '_> {
         }
     }
 
-    /// The acquires of a list, later than the first of the cycle, that the saturated order does not put before or after one.
-    fn open<'l>(&self, acquire: &Acquire, thread: usize, list: &'l [u32]) -> &'l [u32] {
+    /// The acquires of a thread, later than the first of the cycle, that the saturated order does not put before or after one.
+    fn open<'u>(&self, acquire: &Acquire, under: &'u Under) -> &'u [u32] {
         let Index { threads, saturated, .. } = self.cycles.index;
-        let event = |&number: &u32| self.cycles.get(number).event;
-        let before = threads.previous(acquire.event).map_or(0, |previous| saturated.row(previous).get(thread));
-        let earliest = list.partition_point(|&number| number <= self.path[0]);
-        let low = list.partition_point(|number| threads.position(event(number)) < before).max(earliest);
+        let before = threads.previous(acquire.event).map_or(0, |previous| saturated.row(previous).get(under.thread));
+        let mut low = under.positions.partition_point(|&position| position < before);
+        if under.acquires.get(low).is_some_and(|&number| number <= self.path[0]) {
+            low += under.acquires[low..].partition_point(|&number| number <= self.path[0]);
+        }
         let position = threads.position(acquire.event);
-        let follows = |number: &u32| {
-            threads
-                .previous(event(number))
-                .is_some_and(|previous| saturated.row(previous).get(acquire.thread) > position)
+        let follows = |&number: &u32| {
+            let previous = threads.previous(self.cycles.get(number).event);
+            previous.is_some_and(|previous| saturated.row(previous).get(acquire.thread) > position)
         };
-        let high = list.partition_point(|number| !follows(number));
-        &list[low..high.max(low)]
+        // Mostly few are left, and of a long list each question costs a look at two orders.
+        let mut bound = 1;
+        let rest = &under.acquires[low..];
+        while rest.get(bound - 1).is_some_and(|number| !follows(number)) {
+            bound *= 2;
+        }
+        let known = bound / 2;
+        let until = (bound - 1).min(rest.len());
+        let high = known + rest[known..until.max(known)].partition_point(|number| !follows(number));
+        &rest[..high]
     }
 
     fn step(&mut self, next: u32, visit: &mut Visit) {

@@ -15,7 +15,7 @@ use crate::run::{Done, run_steps};
 use crate::so_far::{Publish, SoFar};
 use crate::time::Time;
 pub use condensed::{Changed, Condensed, Private, Sieve, Survey};
-use snag_checker::Checker;
+use snag_checker::{Checker, Series};
 use snag_engines::{EngineRef, Subject};
 use snag_model::{Cells, EventId, Level, RaceKind, Rest, Schedule, Trace};
 use std::sync::{Arc, OnceLock};
@@ -207,7 +207,7 @@ impl<'t> Whole<'t> {
             .collect();
         time.progress.phase("checking with the whole trace", count as u64);
         let checker = (count > 0 && !time.is_over()).then(|| Checker::new(self.trace, self.cells()));
-        let (whole, progress) = (self.trace, time.progress);
+        let progress = time.progress;
         let mut levels: Vec<Level> = analysis.races.iter().map(|race| race.level).collect();
         levels.sort_unstable();
         levels.dedup();
@@ -241,11 +241,14 @@ impl<'t> Whole<'t> {
             }
             verdict.is_ok()
         });
+        // They come as they were found, which is about the order of the trace.
+        let mut series: Option<Series> = None;
         analysis.deadlocks.retain_mut(|deadlock| {
             let verdict = match &checker {
                 Some(checker) if expanded(&mut deadlock.witness, &deadlock.pending) => {
-                    let events = deadlock.witness.iter(whole);
-                    checker.check_deadlock(events, &deadlock.pending, deadlock.level).map_err(|_| NOT_ACCEPTED)
+                    let at_level = series.take().filter(|series| series.level() == deadlock.level);
+                    let series = series.insert(at_level.unwrap_or_else(|| checker.series(deadlock.level)));
+                    series.check_deadlock(&deadlock.witness, &deadlock.pending).map_err(|_| NOT_ACCEPTED)
                 }
                 _ => Err(NOT_CHECKED),
             };

@@ -23,7 +23,6 @@ use crate::{cause, describe, digest, story, words};
 use snag_model::{EventId, LockId, RaceKind, Schedule, ThreadCounts, ThreadId, Trace};
 use snag_pipeline::{Analysis, Candidate, Deadlock, EngineRef, EngineReport, Race};
 use snag_pipeline::{Cost, Guarantee};
-use std::collections::HashMap;
 use std::io::{self, Write};
 use table::Table;
 
@@ -120,6 +119,9 @@ impl<W: Write> TraceText<'_, W> {
             self.line(&waiting(trace, event, holders))?;
         }
         self.line(&guarantee(self.analysis, deadlock.engine, deadlock.level.word()))?;
+        if deadlock.count > 1 {
+            self.line(&cycle_count(deadlock.count))?;
+        }
         let goal = deadlock_goal(trace, deadlock, &holders);
         self.witness(&deadlock.witness, &goal, |_| "waits".to_owned())
     }
@@ -318,6 +320,11 @@ pub(crate) fn pair_count(count: u64) -> String {
     format!("{} of events at these locations", counted(count, "pair"))
 }
 
+/// How many sets of acquires wait for each other like that.
+pub(crate) fn cycle_count(count: u64) -> String {
+    format!("{} of acquires at these locations", counted(count, "set"))
+}
+
 /// The part of a race's witness that is before what it leads to.
 pub(crate) fn leads_up(race: &Race) -> Schedule {
     match (&race.witness, race.kind) {
@@ -361,26 +368,17 @@ pub(crate) fn deadlock_goal(trace: &Trace, deadlock: &Deadlock, holders: &[Vec<T
     goal
 }
 
-/// Who holds, after the witness, the lock that each pending acquire waits for.
+/// Which of the threads of a deadlock hold the lock that each of its acquires waits for.
 pub(crate) fn holders(trace: &Trace, deadlock: &Deadlock) -> Vec<Vec<ThreadId>> {
-    let wanted: Vec<Option<LockId>> = deadlock.pending.iter().map(|&event| digest::takes(trace, event)).collect();
-    let mut depth: HashMap<(LockId, ThreadId), u32> = HashMap::new();
-    for event in deadlock.witness.iter(trace) {
-        let thread = trace.thread_of(event);
-        if let Some(lock) = digest::takes(trace, event).filter(|&lock| wanted.contains(&Some(lock))) {
-            *depth.entry((lock, thread)).or_default() += 1;
-        }
-        if let Some(lock) = digest::gives_up(trace, event) {
-            depth.entry((lock, thread)).and_modify(|depth| *depth = depth.saturating_sub(1));
-        }
-    }
-    let holding = |lock: &Option<LockId>| {
-        let mut threads: Vec<ThreadId> =
-            depth.iter().filter(|(key, depth)| Some(key.0) == *lock && **depth > 0).map(|(key, _)| key.1).collect();
+    let holding = |event: &EventId| -> Vec<ThreadId> {
+        let wanted = digest::takes(trace, *event);
+        let all = deadlock.pending.iter().zip(&deadlock.held).filter(|(other, _)| *other != event);
+        let hold = all.filter(|(_, held)| wanted.is_some_and(|lock| held.contains(&lock)));
+        let mut threads: Vec<ThreadId> = hold.map(|(&other, _)| trace.thread_of(other)).collect();
         threads.sort_unstable();
         threads
     };
-    wanted.iter().map(holding).collect()
+    deadlock.pending.iter().map(holding).collect()
 }
 
 /// One engine's findings in one line.

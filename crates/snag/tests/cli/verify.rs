@@ -114,7 +114,7 @@ fn what_is_not_a_findings_file_of_this_trace_is_an_error() {
         (&|d| _ = d["traces"][0]["races"][0].as_object_mut().unwrap().remove("count"), "count"),
         (&|d| d["traces"][0]["races"][0]["witness"] = json!([0, 999]), "event 999 is out of range"),
         (&|d| witness(d, json!({"counts": {"T9": 1}, "then": []})), "no thread 'T9'"),
-        (&|d| witness(d, json!({"counts": {"T1": 99}, "then": []})), "99 events of thread 'T1' are out of range"),
+        (&|d| witness(d, json!({"counts": {"t1": 99}, "then": []})), "99 events of thread 't1' are out of range"),
         (&|d| witness(d, json!({"counts": {}, "then": [12]})), "event 12 is out of range"),
         (&|d| witness(d, json!({"counts": {}, "then": [], "turns": []})), "more than one"),
         (&|d| witness(d, json!({"counts": {}})), "then"),
