@@ -12,6 +12,7 @@ use crate::maximal::index::Index;
 use crate::maximal::sections::{HeldId, Hold};
 use snag_model::{EventId, LockId, Op};
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 /// So many earliest acquires make a task.
 const TASK: usize = 16;
@@ -43,6 +44,37 @@ struct Under {
     acquires: Vec<u32>,
     /// Where each of them is in its thread.
     positions: Vec<u32>,
+}
+
+/// How many acquires a set has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Length {
+    /// Any number.
+    Any,
+    /// So many.
+    Exactly(usize),
+}
+
+/// What became of a visit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Visited {
+    /// How it ended.
+    pub end: End,
+    /// There may be longer sets.
+    pub longer: bool,
+    /// How many acquires were looked at.
+    pub steps: usize,
+}
+
+/// How a visit ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// All sets were visited.
+    All,
+    /// The steps were used up.
+    Steps,
+    /// The visitor had enough, or was told to stop.
+    Enough,
 }
 
 /// What is told about each set of acquires; it says whether to go on.
@@ -97,18 +129,42 @@ impl<'i, 't> Cycles<'i, 't> {
     /// Visits the sets of acquires of a task, looking at no more than `most_steps` acquires for each earliest one. For how many
     /// of its acquires not all sets were visited: there were too many, the visitor had enough, or `stop` said so.
     pub fn visit(&self, task: usize, most_steps: usize, stop: &dyn Fn() -> bool, visit: &mut Visit) -> usize {
-        let (first, count) = (task * TASK, self.size(task));
+        let earliest = self.earliest(task);
         let mut cut_short = 0;
-        for number in 0..count {
-            let path = vec![(first + number) as u32];
-            let mut walk = Walk { cycles: self, path, steps: 0, most_steps, stop, enough: false };
-            walk.extend(visit);
-            if walk.enough {
-                return cut_short + count - number;
+        for number in earliest.clone() {
+            match self.visit_from(number, Length::Any, most_steps, stop, visit).end {
+                End::All => {}
+                End::Steps => cut_short += 1,
+                End::Enough => return cut_short + earliest.end - number,
             }
-            cut_short += (walk.steps > most_steps) as usize;
         }
         cut_short
+    }
+
+    /// The acquires of a task, each the earliest one of its sets.
+    pub fn earliest(&self, task: usize) -> Range<usize> {
+        task * TASK..task * TASK + self.size(task)
+    }
+
+    /// Visits the sets of acquires of some length in which this one is the earliest, looking at no more than `most_steps`
+    /// others.
+    pub fn visit_from(
+        &self,
+        earliest: usize,
+        length: Length,
+        most_steps: usize,
+        stop: &dyn Fn() -> bool,
+        visit: &mut Visit,
+    ) -> Visited {
+        let path = vec![earliest as u32];
+        let mut walk = Walk { cycles: self, path, length, longer: false, steps: 0, most_steps, stop, enough: false };
+        walk.extend(visit);
+        let end = match () {
+            () if walk.enough => End::Enough,
+            () if walk.steps > most_steps => End::Steps,
+            () => End::All,
+        };
+        Visited { end, longer: walk.longer, steps: walk.steps }
     }
 
     fn get(&self, number: u32) -> &Acquire {
@@ -136,6 +192,9 @@ impl<'i, 't> Cycles<'i, 't> {
 struct Walk<'c, 'i, 't, 's> {
     cycles: &'c Cycles<'i, 't>,
     path: Vec<u32>,
+    length: Length,
+    /// A path was as long as it may be, and no cycle.
+    longer: bool,
     steps: usize,
     most_steps: usize,
     stop: &'s dyn Fn() -> bool,
@@ -206,11 +265,15 @@ impl Walk<'_, '_, '_, '_> {
             return;
         }
         self.path.push(next);
-        if cycles.waits(next, start) {
+        let is_longest = self.length == Length::Exactly(self.path.len());
+        if !cycles.waits(next, start) {
+            self.longer |= is_longest;
+            if !is_longest {
+                self.extend(visit);
+            }
+        } else if is_longest || self.length == Length::Any {
             let events: Vec<EventId> = self.path.iter().map(|&member| cycles.get(member).event).collect();
             self.enough |= !visit(&events);
-        } else {
-            self.extend(visit);
         }
         self.path.pop();
     }
