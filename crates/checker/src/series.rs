@@ -39,6 +39,11 @@ impl<'c> Series<'c> {
         Series { checker, level, observed: checker.start(level), done: 0, kept: Vec::new(), apart: APART }
     }
 
+    /// Keeps a state after every so many events at first, instead of some thousands.
+    pub fn keeping_every(self, apart: usize) -> Series<'c> {
+        Series { apart: apart.max(1), ..self }
+    }
+
     /// The level that it checks at.
     pub fn level(&self) -> Level {
         self.level
