@@ -19,6 +19,9 @@ const NOT_ASKED: &str = "not asked about in time";
 const TOO_HARD: &str = "given up after long searches; the engine by its own name, without a budget, goes on";
 const OUT_OF_PATIENCE: &str = "not decided within its share of the time";
 
+/// Everything about a question but searches takes as long as so many steps of these.
+const STEPS_OF_QUESTION: u64 = 1_000;
+
 /// Answers whether some events can be next at the same time.
 pub(super) trait Oracle {
     /// The next questions are about another pair of locations.
@@ -27,6 +30,8 @@ pub(super) trait Oracle {
     fn set_window(&mut self, base: EventId, end: EventId);
     /// The answer, and who gave it.
     fn ask(&mut self, events: &[EventId]) -> (Answer, Stage);
+    /// How many steps of searches the last answer took.
+    fn steps(&self) -> u64;
     /// Branches of the last schedule that go the other way.
     fn diverging(&self) -> &[EventId];
 }
@@ -283,7 +288,9 @@ impl<'a, 'i, 't> Asking<'a, 'i, 't> {
             if host.meets_cycle(&originals) && !self.context.settings.all_pairs {
                 return true;
             }
-            let open = match oracle.ask(pending).0 {
+            let answer = oracle.ask(pending).0;
+            cycles.take(STEPS_OF_QUESTION + oracle.steps());
+            let open = match answer {
                 Answer::Possible(schedule) => {
                     let schedule = self.in_trace(schedule);
                     host.deadlock(DeadlockClaim { pending: originals, schedule, level: self.level }).err()

@@ -2,23 +2,17 @@
 //!
 //! Two threads that wait for each other are what programs suffer from; with many threads that meet at many locks there
 //! are cycles of any length, more with each length. So first all cycles of two are asked about, then those of three, and
-//! so on. Unless every answer is wanted, long ones share a number of steps that grows with the trace.
+//! so on. Unless every answer is wanted, all of them share a number of steps that grows with the trace.
 
 use crate::maximal::cycles::{Cycles, End, Length, Visit};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Unless every answer is wanted, so many steps are taken for each acquire and length.
-const MOST_STEPS: usize = 20_000;
+const MOST_STEPS: u64 = 20_000;
 
-/// Cycles of so many acquires count as short.
-const SHORT: usize = 3;
-
-/// All longer ones share so many steps for each event of the trace, and at least so many.
-const STEPS_PER_EVENT: u64 = 32;
-const LEAST_STEPS: u64 = 20_000_000;
-
-/// A question takes as long as so many steps.
-const STEPS_OF_QUESTION: u64 = 2_000;
+/// All together take so many steps for each event of the trace, and at least so many. A step takes some 50 ns.
+const STEPS_PER_EVENT: u64 = 64;
+const LEAST_STEPS: u64 = 80_000_000;
 
 /// The tasks of all lengths.
 pub(super) struct Deepening<'c, 'i, 't> {
@@ -30,7 +24,7 @@ pub(super) struct Deepening<'c, 'i, 't> {
     /// How many of each task are not done.
     open_of: Vec<AtomicUsize>,
     exhaustive: bool,
-    /// What long cycles may take.
+    /// What all may take.
     most: u64,
     taken: AtomicU64,
 }
@@ -76,6 +70,11 @@ impl<'c, 'i, 't> Deepening<'c, 'i, 't> {
         self.open_of[task].load(Ordering::Relaxed)
     }
 
+    /// A question took so many steps.
+    pub fn take(&self, steps: u64) {
+        self.taken.fetch_add(steps, Ordering::Relaxed);
+    }
+
     /// Visits the cycles of one length of a task.
     pub fn visit(&self, (task, length): (usize, usize), stop: &dyn Fn() -> bool, visit: &mut Visit) -> Outcome {
         let mut outcome = Outcome::default();
@@ -83,21 +82,12 @@ impl<'c, 'i, 't> Deepening<'c, 'i, 't> {
             if self.done[earliest].load(Ordering::Relaxed) {
                 continue;
             }
-            let left = match length {
-                _ if self.exhaustive => u64::MAX,
-                0..=SHORT => MOST_STEPS as u64,
-                _ => self.most.saturating_sub(self.taken.load(Ordering::Relaxed)).min(MOST_STEPS as u64),
+            let most = match self.exhaustive {
+                true => usize::MAX,
+                false => self.most.saturating_sub(self.taken.load(Ordering::Relaxed)).min(MOST_STEPS) as usize,
             };
-            let mut questions = 0;
-            let mut counted = |events: &[_]| {
-                questions += 1;
-                visit(events)
-            };
-            let most = usize::try_from(left).unwrap_or(usize::MAX);
-            let visited = self.cycles.visit_from(earliest, Length::Exactly(length), most, stop, &mut counted);
-            if length > SHORT {
-                self.taken.fetch_add(visited.steps as u64 + STEPS_OF_QUESTION * questions, Ordering::Relaxed);
-            }
+            let visited = self.cycles.visit_from(earliest, Length::Exactly(length), most, stop, visit);
+            self.take(visited.steps as u64);
             let goes_on = visited.end == End::All && visited.longer;
             if !goes_on && !self.done[earliest].swap(true, Ordering::Relaxed) {
                 outcome.cut_short += (visited.end != End::All) as usize;
