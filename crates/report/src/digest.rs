@@ -313,10 +313,13 @@ impl Want {
     }
 
     fn answer(self, trace: &Trace, id: EventId) -> Answer {
-        let (op, thread, action) = (trace.events.ops()[id.index()], trace.thread_of(id), trace.action(id));
-        let writes = |wanted: VarId| {
-            op.writes() && action.variable().is_some_and(|variable| overlap(&trace.tables, variable, wanted))
-        };
+        let (op, thread) = (trace.events.ops()[id.index()], trace.thread_of(id));
+        if !self.ops().has(op) {
+            return Answer::Earlier;
+        }
+        // Most of what is looked at is a write of something else.
+        let writes = |wanted: VarId| overlap(&trace.tables, VarId(trace.events.targets()[id.index()]), wanted);
+        let action = || trace.action(id);
         // Looked for up to the next of its kind; one of the thread's own hands nothing over.
         let from_another = |found: bool, by: ThreadId| match found {
             false => Answer::Earlier,
@@ -325,14 +328,14 @@ impl Want {
         };
         let here = |found: bool| if found { Answer::Here } else { Answer::Earlier };
         match self {
-            Want::Fork(wanted) => here(matches!(action, Action::Fork { thread: child, .. } if child == wanted)),
+            Want::Fork(wanted) => here(matches!(action(), Action::Fork { thread: child, .. } if child == wanted)),
             Want::Held(holder, lock) => here(thread == holder && takes(trace, id) == Some(lock)),
             Want::Holder(kept_out, lock) => from_another(takes(trace, id) == Some(lock), kept_out),
             Want::Release(taker, lock) => from_another(gives_up(trace, id) == Some(lock), taker),
             Want::Seen(reader, variable) => from_another(writes(variable), reader),
             Want::LastWrite(variable) => here(writes(variable)),
             Want::Last(joined) => here(thread == joined),
-            Want::Post(waiter, semaphore) => from_another(action == Action::SemPost { semaphore }, waiter),
+            Want::Post(waiter, semaphore) => from_another(action() == Action::SemPost { semaphore }, waiter),
             Want::Exactly(event) => here(event == id),
         }
     }

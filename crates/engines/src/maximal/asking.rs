@@ -19,9 +19,6 @@ const NOT_ASKED: &str = "not asked about in time";
 const TOO_HARD: &str = "given up after long searches; the engine by its own name, without a budget, goes on";
 const OUT_OF_PATIENCE: &str = "not decided within its share of the time";
 
-/// Everything about a question but searches takes as long as so many steps of these.
-const STEPS_OF_QUESTION: u64 = 1_000;
-
 /// Answers whether some events can be next at the same time.
 pub(super) trait Oracle {
     /// The next questions are about another pair of locations.
@@ -289,7 +286,7 @@ impl<'a, 'i, 't> Asking<'a, 'i, 't> {
                 return true;
             }
             let answer = oracle.ask(pending).0;
-            cycles.take(STEPS_OF_QUESTION + oracle.steps());
+            cycles.asked(oracle.steps());
             let open = match answer {
                 Answer::Possible(schedule) => {
                     let schedule = self.in_trace(schedule);

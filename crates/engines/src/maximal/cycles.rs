@@ -141,6 +141,11 @@ impl<'i, 't> Cycles<'i, 't> {
         cut_short
     }
 
+    /// How many threads there are, or rather strands of them.
+    pub fn threads(&self) -> u64 {
+        self.index.threads.count() as u64
+    }
+
     /// The acquires of a task, each the earliest one of its sets.
     pub fn earliest(&self, task: usize) -> Range<usize> {
         task * TASK..task * TASK + self.size(task)

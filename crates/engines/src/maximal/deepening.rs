@@ -14,6 +14,9 @@ const MOST_STEPS: u64 = 20_000;
 const STEPS_PER_EVENT: u64 = 64;
 const LEAST_STEPS: u64 = 80_000_000;
 
+/// Bounds of a question and the proof of a deadlock take as long as so many steps for each thread.
+const STEPS_OF_QUESTION: u64 = 500;
+
 /// The tasks of all lengths.
 pub(super) struct Deepening<'c, 'i, 't> {
     cycles: &'c Cycles<'i, 't>,
@@ -70,8 +73,12 @@ impl<'c, 'i, 't> Deepening<'c, 'i, 't> {
         self.open_of[task].load(Ordering::Relaxed)
     }
 
-    /// A question took so many steps.
-    pub fn take(&self, steps: u64) {
+    /// A question was asked, and searches for an answer took so many steps.
+    pub fn asked(&self, steps: u64) {
+        self.take(STEPS_OF_QUESTION * (1 + self.cycles.threads()) + steps);
+    }
+
+    fn take(&self, steps: u64) {
         self.taken.fetch_add(steps, Ordering::Relaxed);
     }
 
