@@ -15,10 +15,11 @@ use crate::input::{self, Source};
 use crate::interrupt;
 use crate::output::Output;
 use crate::witness_claim::Claimed;
-use snag_checker::Checker;
+use snag_checker::{Checker, Series};
 use snag_model::{Action, Cells, EventId, Level, LockId, Op, RaceKind, ThreadId, Trace};
 use snag_recorder::recorded::Part;
 use snag_report::printable;
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -71,7 +72,9 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     let without = trace.events.ops().contains(&Op::MethodBegin).then(|| trace.without_missing());
     let without_cells = without.as_ref().map(Cells::of);
     let ignoring = without.as_ref().zip(without_cells.as_ref()).map(|(trace, cells)| Checker::new(trace, cells));
-    let judge = Judge { trace: &trace, about: &about, checker: Checker::new(&trace, &cells), ignoring, held };
+    let checker = Checker::new(&trace, &cells);
+    let (ignoring, series) = (ignoring.as_ref(), RefCell::default());
+    let judge = Judge { trace: &trace, about: &about, checker: &checker, ignoring, series, held };
     let mut output = Output::open(None)?;
     let (mut accepted, mut rejected) = (0u64, 0u64);
     let mut closed = None;
@@ -186,9 +189,11 @@ impl FindingsFile {
 struct Judge<'a> {
     trace: &'a Trace,
     about: &'a Claimed<'a>,
-    checker: Checker<'a>,
+    checker: &'a Checker<'a>,
     /// One that knows of no missing methods, if the trace has some.
-    ignoring: Option<Checker<'a>>,
+    ignoring: Option<&'a Checker<'a>>,
+    /// What they have executed of the trace, by whether missing methods are ignored, and by level.
+    series: RefCell<HashMap<(bool, Level), Series<'a>>>,
     /// Names of the locks held at the events of all claimed races.
     held: HashMap<u32, Vec<String>>,
 }
@@ -277,7 +282,7 @@ fn held_locks(trace: &Trace, wanted: HashSet<u32>) -> HashMap<u32, Vec<String>> 
 /// Accepted, or why not.
 type Verdict = Result<(), String>;
 
-impl Judge<'_> {
+impl<'a> Judge<'a> {
     /// The verdict about a claim, with missing methods ignored or not; an error if the claim makes no sense for this trace, as when the file
     /// has changed since it was looked at.
     fn claim(&self, claim: &Claim, ignoring: bool) -> Result<Verdict, String> {
@@ -311,15 +316,15 @@ impl Judge<'_> {
         }
         let schedule = self.about.schedule(race.as_observed, &race.witness)?;
         let verdict = match level {
-            _ if kind(race)? == RaceKind::Order => {
-                self.checker(ignoring).check_order(schedule.iter(self.trace), first, second, level)
-            }
-            Level::Symbolic => {
+            Level::Symbolic if kind(race)? != RaceKind::Order => {
                 let diverging: Vec<EventId> = race.diverging.iter().map(|&event| EventId(event)).collect();
                 let reads: Vec<_> = race.reads.iter().map(|read| (EventId(read.event), read.value)).collect();
                 self.checker(ignoring).check_race_with_values(schedule.iter(self.trace), &diverging, &reads, first, second)
             }
-            _ => self.checker(ignoring).check_race(schedule.iter(self.trace), first, second, level),
+            _ => {
+                let kind = kind(race)?;
+                self.in_series(ignoring, level, |series| series.check(kind, &schedule, first, second))
+            }
         };
         Ok(verdict.map_err(|violation| violation.to_string()))
     }
@@ -334,13 +339,25 @@ impl Judge<'_> {
             }
         }
         let schedule = self.about.schedule(0, &deadlock.witness)?;
-        let events = schedule.iter(self.trace);
-        Ok(self.checker(ignoring).check_deadlock(events, &pending, level).map_err(|violation| violation.to_string()))
+        let verdict = match level {
+            Level::Symbolic => {
+                self.checker(ignoring).check_deadlock(schedule.iter(self.trace), &pending, level)
+            }
+            _ => self.in_series(ignoring, level, |series| series.check_deadlock(&schedule, &pending)),
+        };
+        Ok(verdict.map_err(|violation| violation.to_string()))
     }
 
     /// Who judges a claim.
-    fn checker(&self, missing_ignored: bool) -> &Checker<'_> {
-        self.ignoring.as_ref().filter(|_| missing_ignored).unwrap_or(&self.checker)
+    fn checker(&self, missing_ignored: bool) -> &'a Checker<'a> {
+        self.ignoring.filter(|_| missing_ignored).unwrap_or(self.checker)
+    }
+
+    /// Most witnesses begin as the trace does: that part is executed once for all of them.
+    fn in_series<R>(&self, missing_ignored: bool, level: Level, judge: impl FnOnce(&mut Series) -> R) -> R {
+        let mut all = self.series.borrow_mut();
+        let series = all.entry((missing_ignored, level));
+        judge(series.or_insert_with(|| self.checker(missing_ignored).series(level)))
     }
 
     /// Whether an event is what the file says it is.
