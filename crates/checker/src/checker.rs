@@ -133,7 +133,9 @@ impl<'t> Checker<'t> {
             }
         };
         match schedule {
-            Schedule::Prefixes(ends) | Schedule::Turns { ends, .. } => ends.iter().enumerate().map(left).min().unwrap_or(end).min(end),
+            Schedule::Prefixes(ends) | Schedule::Turns { ends, .. } => {
+                ends.iter().enumerate().map(left).min().unwrap_or(end).min(end)
+            }
             Schedule::List(_) => EventId(0),
             Schedule::Continued { as_observed, .. } => (*as_observed).min(end),
         }

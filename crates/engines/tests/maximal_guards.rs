@@ -131,7 +131,8 @@ fn what_a_lock_was_made_with_is_known_by_who_saw_it() {
 
 #[test]
 fn a_lock_may_be_made_late_and_found_by_what_says_where_it_is() {
-    let found = |first: &str, by: &str| format!("%init p 0\n{first}{by}{}", SPIN.replace("%init l 0\n", "").trim_start());
+    let found =
+        |first: &str, by: &str| format!("%init p 0\n{first}{by}{}", SPIN.replace("%init l 0\n", "").trim_start());
     let made = "T1|w(l)=0|\nT1|atomic-w(p,release)=4096|\n";
     assert_eq!(pairs(&found(made, "T2|atomic-r(p,acquire)=4096|\n"), Level::Value), 0);
     // Nothing says that the second thread has found it.

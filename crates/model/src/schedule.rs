@@ -110,10 +110,9 @@ impl Schedule {
                 Iter::Continued { next: start as u32, end: as_observed.0, then: then.iter() }
             }
             Schedule::Prefixes(ends) => Iter::Prefixes(Prefixes::of(trace, ends, start)),
-            Schedule::Turns { ends, turns } => Iter::Turns {
-                prefixes: Prefixes::of(trace, ends, start),
-                turns: Turns::of(trace, ends, turns),
-            },
+            Schedule::Turns { ends, turns } => {
+                Iter::Turns { prefixes: Prefixes::of(trace, ends, start), turns: Turns::of(trace, ends, turns) }
+            }
         }
     }
 

@@ -90,7 +90,9 @@ impl Trees {
 
     /// Sets that are small in a file can be large here: each object has its own.
     fn check_room(&self, events: &Events, index: usize, tables: &mut Tables) -> Result<(), (usize, String)> {
-        let own = self.members * size_of::<Object>() + EACH * (self.leads_to.len() + self.others_seen.len()) + 5 * self.seen.len();
+        let own = self.members * size_of::<Object>()
+            + EACH * (self.leads_to.len() + self.others_seen.len())
+            + 5 * self.seen.len();
         tables.check_room((events.first + index) as u64, own as u64).map_err(|message| (index, message))
     }
 

@@ -11,8 +11,10 @@
 
 use crate::values::Values;
 use crate::words;
-use snag_model::{Action, EventId, LockId, Op, Ops, Probe, Schedule, SemId, Tables, ThreadCounts, ThreadId, Trace, VarId};
 use snag_model::Variable;
+use snag_model::{
+    Action, EventId, LockId, Op, Ops, Probe, Schedule, SemId, Tables, ThreadCounts, ThreadId, Trace, VarId,
+};
 use std::ops::Range;
 
 /// One row of a witness as it is shown.

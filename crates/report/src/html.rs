@@ -8,8 +8,8 @@ use crate::digest::{Goal, Row, digest};
 use crate::findings::{Findings, Report, Unread};
 use crate::number::{counted, grouped};
 use crate::{describe, text, words};
-use snag_model::{Schedule, ThreadCounts};
 use snag_model::{EventId, LockId, ThreadId, Trace};
+use snag_model::{Schedule, ThreadCounts};
 use snag_pipeline::{Analysis, Candidate, Deadlock, Race};
 use std::fmt;
 use std::io::{self, Write};
@@ -65,8 +65,7 @@ impl<W: Write> Report for Html<W> {
         self.begin()?;
         let Findings { path, trace, events, analysis, suppressed, background, .. } = *findings;
         let counts = ThreadCounts::new(trace);
-        let mut page =
-            TracePage { out: &mut self.out, trace, counts: &counts, analysis, background, full: self.full };
+        let mut page = TracePage { out: &mut self.out, trace, counts: &counts, analysis, background, full: self.full };
         writeln!(page.out, "<section>\n<h2>{}</h2>", Escaped(path))?;
         for report in &analysis.engines {
             page.paragraph(&text::summary_line(trace, events, report, analysis))?;

@@ -5,8 +5,8 @@
 use crate::background::Background;
 use crate::emit::{Emitter, VERSION};
 use crate::findings::{Findings, Report, Unread};
-use crate::suppress::Suppressed;
 use crate::frame::stack_frame;
+use crate::suppress::Suppressed;
 use crate::witness::{self, Witnesses};
 use crate::{digest, words};
 use snag_model::{EventId, LockId, RaceKind, Schedule, ThreadCounts, Trace};

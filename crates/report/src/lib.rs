@@ -33,9 +33,9 @@ mod witness;
 mod words;
 
 pub use background::{Background, Frame};
+pub use emit::VERSION;
 pub use findings::{Findings, Report, Unread};
 pub use suppress::{Suppressed, Suppressions};
 pub use text::Style;
-pub use emit::VERSION;
 pub use witness::Witnesses;
 pub use words::clean as printable;

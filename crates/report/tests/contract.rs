@@ -118,7 +118,8 @@ fn print(make: impl for<'a> FnOnce(&'a mut Vec<u8>) -> Box<dyn Report + 'a>) -> 
 
 #[test]
 fn json_satisfies_its_schema() {
-    let document: serde_json::Value = serde_json::from_str(&print(|out| Box::new(Json::new(out, Witnesses::Compact)))).unwrap();
+    let document: serde_json::Value =
+        serde_json::from_str(&print(|out| Box::new(Json::new(out, Witnesses::Compact)))).unwrap();
     let full = print(|out| Box::new(Json::new(out, Witnesses::Full)));
     let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/findings.schema.json");
     let mut schemas = boon::Schemas::new();

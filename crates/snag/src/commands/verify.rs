@@ -319,7 +319,13 @@ impl<'a> Judge<'a> {
             Level::Symbolic if kind(race)? != RaceKind::Order => {
                 let diverging: Vec<EventId> = race.diverging.iter().map(|&event| EventId(event)).collect();
                 let reads: Vec<_> = race.reads.iter().map(|read| (EventId(read.event), read.value)).collect();
-                self.checker(ignoring).check_race_with_values(schedule.iter(self.trace), &diverging, &reads, first, second)
+                self.checker(ignoring).check_race_with_values(
+                    schedule.iter(self.trace),
+                    &diverging,
+                    &reads,
+                    first,
+                    second,
+                )
             }
             _ => {
                 let kind = kind(race)?;
@@ -340,9 +346,7 @@ impl<'a> Judge<'a> {
         }
         let schedule = self.about.schedule(0, &deadlock.witness)?;
         let verdict = match level {
-            Level::Symbolic => {
-                self.checker(ignoring).check_deadlock(schedule.iter(self.trace), &pending, level)
-            }
+            Level::Symbolic => self.checker(ignoring).check_deadlock(schedule.iter(self.trace), &pending, level),
             _ => self.in_series(ignoring, level, |series| series.check_deadlock(&schedule, &pending)),
         };
         Ok(verdict.map_err(|violation| violation.to_string()))

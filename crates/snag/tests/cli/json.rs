@@ -87,10 +87,13 @@ fn the_witness_of_a_figure_is_the_one_of_the_paper() {
         .iter()
         .map(|race| (race["first"]["event"].as_u64(), race["second"]["event"].as_u64(), race["witness"].to_string()))
         .collect();
-    assert_eq!(pairs, [
+    assert_eq!(
+        pairs,
+        [
             (Some(1), Some(2), r#"{"counts":{"t1":1},"then":[]}"#.to_owned()),
             (Some(0), Some(3), r#"{"counts":{"t2":1},"then":[]}"#.to_owned())
-        ]);
+        ]
+    );
 }
 
 #[test]
