@@ -1,11 +1,11 @@
 //! Many witnesses, one after the other.
 //!
-//! Most witnesses begin as the trace does and leave its order only near their end. What they share is executed once: each
-//! runs its own rest after that, and what it wrote is taken back. The verdict is that of [`Checker::check_race`] and
-//! [`Checker::check_deadlock`]: the same events are executed in the same order.
+//! Most witnesses begin as the trace does and leave its order only near their end. What they share is executed once:
+//! each runs its own rest after that, and what it wrote is taken back. The verdict is that of [`Checker::check_race`]
+//! and [`Checker::check_deadlock`]: the same events are executed in the same order.
 //!
-//! Cost: the longest shared part once, and the rest of each witness. Whoever comes with less to share than the one before
-//! him begins at one of a few states that were kept on the way.
+//! Cost: the longest shared part once, and the rest of each witness. Whoever comes with less to share than the one
+//! before him begins at one of a few states that were kept on the way.
 
 use crate::checker::Checker;
 use crate::machine::{Check, Machine};

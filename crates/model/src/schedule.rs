@@ -135,8 +135,8 @@ impl Schedule {
         if is_same { Schedule::Turns { ends, turns } } else { self }
     }
 
-    /// The longest beginning that has the order of the trace, as prefixes of threads (where they end, by thread), and what
-    /// follows.
+    /// The longest beginning that has the order of the trace, as prefixes of threads (where they end, by thread), and
+    /// what follows.
     pub fn parts<'a>(&'a self, trace: &'a Trace) -> (Vec<EventId>, Rest<'a>) {
         let (as_observed, list) = match self {
             Schedule::Prefixes(ends) => return (ends.clone(), Rest::Events(&[])),
@@ -295,7 +295,8 @@ impl Iterator for Turns<'_> {
             Some(last) => last,
             None => *self.turns.next()?,
         };
-        // An event that the trace does not have, or that has happened, is handed out all the same: the checker refuses it.
+        // An event that the trace does not have, or that has happened, is handed out all the same: the checker refuses
+        // it.
         let Some(&thread) = self.threads.get(last.index()) else { return Some(last) };
         let next = &mut self.next[thread.index()];
         let event = (next.0..last.0).map(EventId).find(|at| self.threads[at.index()] == thread).unwrap_or(last);

@@ -46,8 +46,8 @@ pub struct Deadlock {
     pub held: Vec<Vec<LockId>>,
     /// What happens before. The checker has accepted it.
     pub witness: Schedule,
-    /// How many sets of acquires at these locations wait for each other, as far as locks and the order go that all schedules
-    /// share.
+    /// How many sets of acquires at these locations wait for each other, as far as locks and the order go that all
+    /// schedules share.
     pub count: u64,
 }
 

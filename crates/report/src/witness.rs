@@ -1,7 +1,7 @@
 //! Witnesses as JSON: how far each thread gets in the order of the trace, and then the rest.
 //!
-//! A witness of ten million events takes as many characters as one of ten, if it leaves the order of the trace only near
-//! its end, as most do.
+//! A witness of ten million events takes as many characters as one of ten, if it leaves the order of the trace only
+//! near its end, as most do.
 
 use crate::emit::Emitter;
 use snag_model::{EventId, Rest, Schedule, ThreadCounts, ThreadId, Trace, Turns};

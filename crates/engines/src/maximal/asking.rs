@@ -258,8 +258,8 @@ impl<'a, 'i, 't> Asking<'a, 'i, 't> {
         }
     }
 
-    /// Asks about cycles of acquires, except those whose locations are those of a deadlock that was proved already. Whether
-    /// nothing is left of the task.
+    /// Asks about cycles of acquires, except those whose locations are those of a deadlock that was proved already.
+    /// Whether nothing is left of the task.
     fn cycles_of(&self, oracle: &mut impl Oracle, task: (usize, usize)) -> bool {
         let (host, Some(cycles)) = (self.context.host, &self.cycles) else { return true };
         if self.is_over() {

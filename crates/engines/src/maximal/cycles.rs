@@ -151,8 +151,8 @@ impl<'i, 't> Cycles<'i, 't> {
         task * TASK..task * TASK + self.size(task)
     }
 
-    /// Visits the sets of acquires of some length in which this one is the earliest, looking at no more than `most_steps`
-    /// others.
+    /// Visits the sets of acquires of some length in which this one is the earliest, looking at no more than
+    /// `most_steps` others.
     pub fn visit_from(
         &self,
         earliest: usize,
@@ -232,7 +232,8 @@ impl Walk<'_, '_, '_, '_> {
         }
     }
 
-    /// The acquires of a thread, later than the first of the cycle, that the saturated order does not put before or after one.
+    /// The acquires of a thread, later than the first of the cycle, that the saturated order does not put before or
+    /// after one.
     fn open<'u>(&self, acquire: &Acquire, under: &'u Under) -> &'u [u32] {
         let Index { threads, saturated, .. } = self.cycles.index;
         let before = threads.previous(acquire.event).map_or(0, |previous| saturated.row(previous).get(under.thread));

@@ -1,8 +1,8 @@
 //! In which order cycles of acquires are asked about, and how many: short ones first.
 //!
 //! Two threads that wait for each other are what programs suffer from; with many threads that meet at many locks there
-//! are cycles of any length, more with each length. So first all cycles of two are asked about, then those of three, and
-//! so on. Unless every answer is wanted, all of them share a number of steps that grows with the trace.
+//! are cycles of any length, more with each length. So first all cycles of two are asked about, then those of three,
+//! and so on. Unless every answer is wanted, all of them share a number of steps that grows with the trace.
 
 use crate::maximal::cycles::{Cycles, End, Length, Visit};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

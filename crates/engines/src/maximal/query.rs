@@ -98,8 +98,8 @@ pub struct Limits {
     /// How many events before the target the local stage lets go of, one attempt after the other; what suits the level
     /// if nothing is said.
     pub local: Option<&'static [u32]>,
-    /// How many events before the target a schedule that keeps the order of the trace may begin to leave events out, the
-    /// first number with which there is one; fewer are checked sooner.
+    /// How many events before the target a schedule that keeps the order of the trace may begin to leave events out,
+    /// the first number with which there is one; fewer are checked sooner.
     pub late: &'static [u32],
     /// At level `symbolic`: branches may go the other way.
     pub may_diverge: bool,
@@ -254,8 +254,8 @@ impl<'i> Query<'_, 'i> {
         (answer, Stage::Search)
     }
 
-    /// An ideal that has all of the trace but the last few events before the target: a larger one, but it begins as most
-    /// others do, so that they can be checked together.
+    /// An ideal that has all of the trace but the last few events before the target: a larger one, but it begins as
+    /// most others do, so that they can be checked together.
     fn late_ideal(&self) -> Option<Vec<u32>> {
         let Target { events, base: whole, end } = self.target;
         let first = events.iter().min()?;

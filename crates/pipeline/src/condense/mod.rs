@@ -299,8 +299,8 @@ impl<'t> Whole<'t> {
         let own = condensed.trace.events.threads();
         let (ends, rest) = schedule.parts(&condensed.trace);
         let (Rest::Events(rest) | Rest::Turns(rest)) = rest;
-        // Directly behind the last event of the thread, where that is known. Elsewhere more of the thread may come along, which
-        // depends on nothing that is not before it in the thread.
+        // Directly behind the last event of the thread, where that is known. Elsewhere more of the thread may come
+        // along, which depends on nothing that is not before it in the thread.
         let end = |(thread, end): (usize, &EventId)| match end.index().checked_sub(1) {
             Some(last) if own.get(last).is_some_and(|own| own.index() == thread) => {
                 EventId(condensed.original(EventId::new(last)).0 + 1)
