@@ -48,7 +48,8 @@ impl<'t> Checker<'t> {
         second: EventId,
         level: Level,
     ) -> Result<(), Violation> {
-        self.check_race_from(self.start(level), schedule, first, second)
+        self.can_race(first, second)?;
+        self.race(&self.run(schedule, level)?, first, second)
     }
 
     /// The same for a schedule in which some waits end for no reason, as those on condition variables may: `spurious` are
@@ -61,7 +62,10 @@ impl<'t> Checker<'t> {
         level: Level,
         spurious: &[EventId],
     ) -> Result<(), Violation> {
-        self.check_race_from(self.start_with_spurious(level, spurious)?, schedule, first, second)
+        self.can_race(first, second)?;
+        let mut after = self.start_with_spurious(level, spurious)?;
+        schedule.into_iter().try_for_each(|event| after.execute(event))?;
+        self.race(&after, first, second)
     }
 
     /// Whether a schedule is feasible at a level, `first` and then `second` happen in it and conflict, and `first` does not
@@ -145,7 +149,9 @@ impl<'t> Checker<'t> {
             }
         };
         match schedule {
-            Schedule::Prefixes(ends) => ends.iter().enumerate().map(left).min().unwrap_or(end).min(end),
+            Schedule::Prefixes(ends) | Schedule::Turns { ends, .. } => {
+                ends.iter().enumerate().map(left).min().unwrap_or(end).min(end)
+            }
             Schedule::List(_) => EventId(0),
             Schedule::Continued { as_observed, .. } => (*as_observed).min(end),
         }
@@ -174,19 +180,6 @@ impl<'t> Checker<'t> {
         diverging: &[EventId],
     ) -> Result<Vec<(EventId, i64)>, Violation> {
         Ok(self.run_diverging(schedule, diverging)?.into_taken())
-    }
-
-    /// Whether `first` and `second` race after what the machine has executed and the rest of a schedule.
-    pub(crate) fn check_race_from(
-        &self,
-        mut machine: Machine,
-        rest: impl IntoIterator<Item = EventId>,
-        first: EventId,
-        second: EventId,
-    ) -> Result<(), Violation> {
-        self.can_race(first, second)?;
-        rest.into_iter().try_for_each(|event| machine.execute(event))?;
-        self.race(&machine, first, second)
     }
 
     /// Before the first event.
@@ -218,12 +211,14 @@ impl<'t> Checker<'t> {
         self.facts.cells.count()
     }
 
-    fn can_race(&self, first: EventId, second: EventId) -> Check {
+    /// Whether a schedule can show that two events race.
+    pub(crate) fn can_race(&self, first: EventId, second: EventId) -> Check {
         self.are_events_of_different_threads(&[first, second])?;
         self.conflict(first, second)
     }
 
-    fn race(&self, after: &Machine, first: EventId, second: EventId) -> Check {
+    /// Whether they race after what was executed.
+    pub(crate) fn race(&self, after: &Machine, first: EventId, second: EventId) -> Check {
         for event in [first, second] {
             after.is_next(event)?;
             after.leads_to(event)?;
@@ -255,6 +250,14 @@ impl<'t> Checker<'t> {
         level: Level,
         spurious: &[EventId],
     ) -> Result<(), Violation> {
+        self.can_deadlock(pending)?;
+        let mut after = self.start_with_spurious(level, spurious)?;
+        schedule.into_iter().try_for_each(|event| after.execute(event))?;
+        self.deadlock(&after, pending)
+    }
+
+    /// Whether a schedule can show that events wait for each other.
+    pub(crate) fn can_deadlock(&self, pending: &[EventId]) -> Check {
         if pending.len() < 2 {
             let detail = match pending.len() {
                 1 => "1 event is said to wait".to_owned(),
@@ -262,9 +265,11 @@ impl<'t> Checker<'t> {
             };
             return Err(Violation { rule: ScheduleRule::TooFewThreads, event: None, detail });
         }
-        self.are_events_of_different_threads(pending)?;
-        let mut after = self.start_with_spurious(level, spurious)?;
-        schedule.into_iter().try_for_each(|event| after.execute(event))?;
+        self.are_events_of_different_threads(pending)
+    }
+
+    /// Whether they do after what was executed.
+    pub(crate) fn deadlock(&self, after: &Machine, pending: &[EventId]) -> Check {
         for &event in pending {
             after.is_next(event)?;
             after.leads_to(event)?;

@@ -117,6 +117,19 @@ impl<'f> Machine<'f> {
         Machine { spurious: wakes.iter().copied().collect(), ..self }
     }
 
+    /// Does something from here on, and takes it back.
+    pub fn aside<R>(&mut self, what: impl FnOnce(&mut Machine<'f>) -> R) -> R {
+        // Everything but memory is small.
+        let memory = std::mem::replace(&mut self.memory, Sources::new(0));
+        let mut aside = self.clone();
+        aside.memory = memory;
+        aside.memory.note();
+        let result = what(&mut aside);
+        aside.memory.take_back();
+        self.memory = aside.memory;
+        result
+    }
+
     /// Whether an event has been executed: its thread has gone beyond it.
     #[inline]
     pub fn has_happened(&self, event: EventId) -> bool {

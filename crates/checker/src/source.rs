@@ -34,12 +34,14 @@ pub(crate) struct Sources {
     /// Bare numbers, because zeroed numbers come from the system for free: a short
     /// check of a trace with many cells touches few of them.
     last: Vec<u32>,
+    /// What was there before each write since it was asked for, if it was.
+    noted: Option<Vec<(usize, u32)>>,
 }
 
 impl Sources {
     /// Memory that nobody has written.
     pub fn new(cells: usize) -> Sources {
-        Sources { last: vec![0; cells] }
+        Sources { last: vec![0; cells], noted: None }
     }
 
     /// The last write of a cell.
@@ -51,6 +53,28 @@ impl Sources {
     /// A cell is written.
     #[inline(always)]
     pub fn set(&mut self, cell: usize, source: Source) {
-        self.last[cell] = source.0;
+        let before = std::mem::replace(&mut self.last[cell], source.0);
+        if let Some(noted) = &mut self.noted {
+            note(noted, cell, before);
+        }
     }
+
+    /// From now on what is written can be taken back.
+    pub fn note(&mut self) {
+        self.noted = Some(Vec::new());
+    }
+
+    /// Memory is as it was when that was asked for.
+    pub fn take_back(&mut self) {
+        for (cell, before) in self.noted.take().into_iter().flatten().rev() {
+            self.last[cell] = before;
+        }
+    }
+}
+
+/// Beside the path of an ordinary check.
+#[cold]
+#[inline(never)]
+fn note(noted: &mut Vec<(usize, u32)>, cell: usize, before: u32) {
+    noted.push((cell, before));
 }

@@ -425,7 +425,12 @@ fn witnesses_in_turn_are_judged_as_each_alone() {
                 schedules.sort_by_key(|schedule| checker.as_observed(schedule));
             }
             let mut series = checker.series(level);
+            if random.one_in(2) {
+                series = series.keeping_every(1 + random.below(4));
+            }
             for schedule in &schedules {
+                assert!(schedule.clone().compact(&trace).iter(&trace).eq(schedule.iter(&trace)), "{schedule:?}");
+                let as_turns = &schedule.clone().compact(&trace);
                 let events: Vec<usize> = schedule.iter(&trace).map(|event| event.index()).collect();
                 let shared = checker.as_observed(schedule).index();
                 assert!(events.iter().copied().take(shared).eq(0..shared), "{schedule:?}");
@@ -435,7 +440,12 @@ fn witnesses_in_turn_are_judged_as_each_alone() {
                     let [a, b] = pair.map(EventId::new);
                     let alone = checker.check_race(schedule.iter(&trace), a, b, level);
                     *(if alone.is_ok() { &mut accepted } else { &mut refused }) += 1;
-                    assert_eq!(series.check_race(schedule, a, b), alone, "{}", describe(&trace, &events, &pair, level));
+                    for schedule in [schedule, as_turns] {
+                        let what = || describe(&trace, &events, &pair, level);
+                        assert_eq!(series.check_race(schedule, a, b), alone, "{}", what());
+                        let alone = checker.check_deadlock(schedule.iter(&trace), &[a, b], level);
+                        assert_eq!(series.check_deadlock(schedule, &[a, b]), alone, "{}", what());
+                    }
                 }
             }
         }

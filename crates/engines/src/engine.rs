@@ -278,8 +278,10 @@ pub trait Host: Sync {
     fn fault(&self, claim: FaultClaim) -> Result<(), String>;
     /// The races of this engine that were filed so far, each by its two events.
     fn filed(&self) -> Vec<(EventId, EventId)>;
-    /// Whether a deadlock of the same locks, or at the same locations, was filed before.
+    /// Whether a deadlock at the same locations was filed before.
     fn knows_deadlock(&self, pending: &[EventId]) -> bool;
+    /// There is another set of acquires that may be a deadlock. Whether one at the same locations was filed before.
+    fn meets_cycle(&self, pending: &[EventId]) -> bool;
     /// Something is left open; the engine's answer is not complete.
     fn leave(&self, what: Subject, reason: &str, count: usize);
     /// A pair about which nothing was decided, and why.

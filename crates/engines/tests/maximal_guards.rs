@@ -129,6 +129,56 @@ fn what_a_lock_was_made_with_is_known_by_who_saw_it() {
     assert_eq!(pairs(&made(SPIN), Level::Value), 0);
 }
 
+#[test]
+fn a_lock_may_be_made_late_and_found_by_what_says_where_it_is() {
+    let found =
+        |first: &str, by: &str| format!("%init p 0\n{first}{by}{}", SPIN.replace("%init l 0\n", "").trim_start());
+    let made = "T1|w(l)=0|\nT1|atomic-w(p,release)=4096|\n";
+    assert_eq!(pairs(&found(made, "T2|atomic-r(p,acquire)=4096|\n"), Level::Value), 0);
+    // Nothing says that the second thread has found it.
+    assert!(pairs(&found(made, "T2|atomic-r(q,acquire)=4096|\n"), Level::Value) > 0);
+    // What it saw may have come from elsewhere.
+    let elsewhere = format!("T3|atomic-w(p,release)=4096|\n{made}");
+    assert!(pairs(&found(&elsewhere, "T2|atomic-r(p,acquire)=4096|\n"), Level::Value) > 0);
+}
+
+/// The same as [`counting`], with a lock that is made by a write, and threads that mostly find out where it is first.
+fn made_late(rng: &mut Rng) -> String {
+    let mut text = String::from("%init p 0\n");
+    let mut place = 0;
+    if rng.chance(20) {
+        text += "T1|atomic-w(p,release)=1|\n";
+        place = 1;
+    }
+    text += "T0|w(l)=0|\n";
+    if rng.chance(90) {
+        text += "T0|atomic-w(p,release)=1|\n";
+        place = 1;
+    }
+    for thread in 1..3 {
+        if rng.chance(80) {
+            text += &format!("T{thread}|atomic-r(p,acquire)={place}|\n");
+        }
+    }
+    text + &counting(rng).replace("%init l 0\n", "")
+}
+
+#[test]
+fn no_race_is_lost_to_a_lock_that_is_made_late() {
+    let mut excluded = 0;
+    for seed in seeds(0..6_000) {
+        let text = made_late(&mut Rng::new(seed));
+        let (declarations, events): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with('%'));
+        let text = [declarations, events].concat().join("\n") + "\n";
+        let trace = trace(&text);
+        let asked = asked(&trace, Level::Value);
+        let lost = search::races(&trace, Level::Value).into_iter().find(|race| !asked.contains(race));
+        assert_eq!(lost, None, "seed {seed}:\n{text}");
+        excluded += asked.is_empty() as usize;
+    }
+    assert!(excluded > 100, "the lock excludes all pairs in {excluded} traces only");
+}
+
 /// Few cells, many read-modify-writes with small values, semaphores that start at one.
 fn guarded(rng: &mut Rng) -> Shape {
     let mut shape = Shape::with_values(rng);

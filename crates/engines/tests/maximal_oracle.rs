@@ -107,7 +107,7 @@ fn races_of_many_short_lived_threads_are_exactly_those_of_the_oracle() {
 #[test]
 fn races_are_exactly_those_of_the_oracle_where_most_of_the_trace_stays_as_it_was() {
     for local in [[1, 3, 6].as_slice(), &[4], &[0, 8]] {
-        let limits = Limits { local: Some(local), ..Limits::default() };
+        let limits = Limits { local: Some(local), late: local, ..Limits::default() };
         for_random_traces(400_000..407_000, Shape::any, |trace| races_equal_the_oracle(trace, &limits));
     }
 }

@@ -53,10 +53,15 @@ pub struct Deadlock {
     pub level: Level,
     /// The acquires that wait for each other.
     pub pending: Vec<EventId>,
+    /// For each of them, the locks that its thread holds there.
+    pub held: Vec<Vec<LockId>>,
     /// What happens before. The checker has accepted it.
     pub witness: Schedule,
     /// The wake-ups of the witness that come for no reason, as those of waits on condition variables may.
     pub spurious: Vec<EventId>,
+    /// How many sets of acquires at these locations wait for each other, as far as locks and the order go that all
+    /// schedules share.
+    pub count: u64,
 }
 
 /// Something that went wrong in the recorded run, or may.

@@ -9,13 +9,13 @@ use crate::memory::Minded;
 use crate::options::Options;
 use crate::so_far::Publish;
 use crate::time::Time;
-use snag_checker::Checker;
+use snag_checker::{Checker, Series};
 use snag_engines::watch::Watch;
 use snag_engines::{DeadlockClaim, EngineRef, FaultClaim, Host, LocationPair, RaceClaim, Subject};
 use snag_model::{Cells, EventId, Level, LocId, LockId, RaceKind, Schedule, Trace};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Who works is done so long after the time at which it is to stop, or does not look at the time.
@@ -31,9 +31,11 @@ pub(crate) struct Filing<'a, 't> {
     pub beyond: Option<EngineRef>,
     publish: &'a dyn Publish,
     checkers: &'a Checkers<'t>,
-    /// The trace as it was recorded, if the engine looks at it without the notifies that ended waits.
-    recorded: Option<&'a Checkers<'t>>,
+    /// The trace as it was recorded: another one if the engine looks at it without the notifies that ended waits.
+    recorded: &'a Checkers<'t>,
     filed: Mutex<Filed>,
+    /// Judges of the proofs that engines put forward one by one: as many as were needed at the same time.
+    judges: Mutex<Vec<Series<'a>>>,
     /// What was found was handed on early.
     handed_on: AtomicBool,
 }
@@ -43,9 +45,19 @@ struct Filed {
     analysis: Analysis,
     /// Something was left open.
     open: bool,
-    /// Deadlocks, by what makes two of them the same finding.
-    locks: HashSet<Vec<LockId>>,
-    locations: HashSet<Vec<LocId>>,
+    /// Deadlocks that were filed.
+    deadlocks: HashSet<Cycle>,
+    /// How many sets of acquires an engine came across for each.
+    met: HashMap<Cycle, u64>,
+}
+
+/// What makes two deadlocks the same finding.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Cycle {
+    /// Where the acquires are.
+    Locations(Vec<LocId>),
+    /// What they are about, if it is not known where all of them are.
+    Locks(Vec<LockId>),
 }
 
 /// The checker, made when the first proof is needed, and for how many events.
@@ -53,15 +65,20 @@ pub(crate) struct Checkers<'a> {
     pub trace: &'a Trace,
     pub cells: &'a Cells,
     made: Mutex<Option<(EventId, Arc<Checker<'a>>)>>,
+    /// One that knows all events.
+    whole: OnceLock<Arc<Checker<'a>>>,
 }
 
 impl<'a> Checkers<'a> {
     pub fn new(trace: &'a Trace, cells: &'a Cells) -> Checkers<'a> {
-        Checkers { trace, cells, made: Mutex::default() }
+        Checkers { trace, cells, made: Mutex::default(), whole: OnceLock::new() }
     }
 
     /// One that knows all events before `end`.
     pub fn up_to(&self, end: EventId) -> Arc<Checker<'a>> {
+        if let Some(whole) = self.whole.get() {
+            return whole.clone();
+        }
         let mut made = self.made.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         match &*made {
             Some((known, checker)) if *known >= end => checker.clone(),
@@ -73,8 +90,12 @@ impl<'a> Checkers<'a> {
         }
     }
 
-    pub fn of_all(&self) -> Arc<Checker<'a>> {
-        self.up_to(EventId::new(self.trace.len()))
+    pub fn whole(&self) -> &Checker<'a> {
+        self.whole.get_or_init(|| {
+            let whole = self.up_to(EventId::new(self.trace.len()));
+            *self.made.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = None;
+            whole
+        })
     }
 }
 
@@ -88,23 +109,21 @@ impl<'a, 't> Filing<'a, 't> {
         beyond: Option<EngineRef>,
     ) -> Filing<'a, 't> {
         let (trace, cells) = (checkers.trace, checkers.cells);
-        let (filed, handed_on) = (Mutex::default(), AtomicBool::new(false));
-        Filing { trace, cells, options, time, engine, beyond, publish, checkers, recorded: None, filed, handed_on }
+        let (filed, judges, handed_on) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
+        let recorded = checkers;
+        Filing { trace, cells, options, time, engine, beyond, publish, checkers, recorded, filed, judges, handed_on }
     }
 
     /// The same for an engine that looks at a trace without the notifies that ended waits.
-    pub fn with_recorded(self, recorded: Option<&'a Checkers<'t>>) -> Filing<'a, 't> {
+    pub fn with_recorded(self, recorded: &'a Checkers<'t>) -> Filing<'a, 't> {
         Filing { recorded, ..self }
     }
 
-    /// Who judges schedules of the maximal engine, and which waits end for no reason in this one.
-    fn judge(&self, schedule: &Schedule) -> (Arc<Checker<'t>>, Vec<EventId>) {
-        match self.recorded {
-            None => (self.checkers.of_all(), Vec::new()),
-            Some(recorded) => {
-                let spurious = recorded.trace.spurious_wakes(schedule.iter(recorded.trace));
-                (recorded.of_all(), spurious)
-            }
+    /// Which waits end for no reason in a schedule.
+    fn spurious(&self, schedule: &Schedule) -> Vec<EventId> {
+        match std::ptr::eq(self.recorded, self.checkers) {
+            true => Vec::new(),
+            false => self.recorded.trace.spurious_wakes(schedule.iter(self.recorded.trace)),
         }
     }
 
@@ -127,6 +146,21 @@ impl<'a, 't> Filing<'a, 't> {
         self.lock().open
     }
 
+    /// Has the judge of this level decide who has the shortest way to a schedule.
+    fn judged<R>(&self, level: Level, schedule: &Schedule, judge: impl FnOnce(&mut Series) -> R) -> R {
+        let judges = || self.judges.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let free = {
+            let mut judges = judges();
+            let of_level = judges.iter().enumerate().filter(|(_, series)| series.level() == level);
+            let nearest = of_level.min_by_key(|(_, series)| series.way_to(schedule)).map(|(at, _)| at);
+            nearest.map(|at| judges.swap_remove(at))
+        };
+        let mut series = free.unwrap_or_else(|| self.recorded.whole().series(level));
+        let verdict = judge(&mut series);
+        judges().push(series);
+        verdict
+    }
+
     /// Files a race that the checker has accepted.
     pub fn file(&self, pair: &LocationPair, kind: RaceKind, level: Level, witness: Schedule) {
         self.lock().analysis.races.push(self.race_of(pair, kind, level, witness));
@@ -142,7 +176,7 @@ impl<'a, 't> Filing<'a, 't> {
             second,
             locks_first: Vec::new(),
             locks_second: Vec::new(),
-            witness,
+            witness: compact(witness, self.trace),
             spurious: Vec::new(),
             diverging: Vec::new(),
             reads: Vec::new(),
@@ -163,19 +197,33 @@ impl<'a, 't> Filing<'a, 't> {
 
     /// All that was found, in order, with the locks that threads hold there.
     pub fn finish(&self) -> Analysis {
-        let mut analysis = std::mem::take(&mut self.lock().analysis);
+        let mut filed = self.lock();
+        let analysis = std::mem::take(&mut filed.analysis);
+        self.in_order(&filed, analysis)
+    }
+
+    /// What was found, in order, with the locks that threads hold there and how often each deadlock was met.
+    fn in_order(&self, filed: &Filed, mut analysis: Analysis) -> Analysis {
+        if !self.options.settings.all_pairs {
+            for deadlock in &mut analysis.deadlocks {
+                deadlock.count = filed.met.get(&self.cycle(&deadlock.pending)).copied().unwrap_or(1);
+            }
+        }
         put_in_order(self.trace, &mut analysis);
         analysis
     }
 
-    /// The locks that a deadlock is about, and its locations where all are known.
-    fn keys(&self, pending: &[EventId]) -> (Vec<LockId>, Option<Vec<LocId>>) {
+    /// What makes a deadlock the same as another one.
+    fn cycle(&self, pending: &[EventId]) -> Cycle {
+        let mut locations: Vec<LocId> = pending.iter().map(|event| self.trace.events.location(event.index())).collect();
+        if !locations.contains(&LocId::NONE) {
+            locations.sort_unstable();
+            return Cycle::Locations(locations);
+        }
         let lock = |&event: &EventId| self.trace.action(event).acquired().map(|(lock, _)| lock);
         let mut locks: Vec<LockId> = pending.iter().filter_map(lock).collect();
         locks.sort_unstable();
-        let mut locations: Vec<LocId> = pending.iter().map(|event| self.trace.events.location(event.index())).collect();
-        locations.sort_unstable();
-        (locks, (!locations.contains(&LocId::NONE)).then_some(locations))
+        Cycle::Locks(locks)
     }
 
     /// Hands on what an engine has found that does not look at the time, and how many pairs it has not come to.
@@ -184,8 +232,10 @@ impl<'a, 't> Filing<'a, 't> {
         if !has_room || self.handed_on.swap(true, Ordering::Relaxed) {
             return;
         }
-        let mut analysis = self.lock().analysis.clone();
-        put_in_order(self.trace, &mut analysis);
+        let mut analysis = {
+            let filed = self.lock();
+            self.in_order(&filed, filed.analysis.clone())
+        };
         analysis.leave(self.engine, Subject::LocationPair, reason, open);
         analysis.unfinished(self.engine, self.beyond);
         self.publish.early(analysis);
@@ -193,18 +243,35 @@ impl<'a, 't> Filing<'a, 't> {
 }
 
 fn put_in_order(trace: &Trace, analysis: &mut Analysis) {
-    let Analysis { races, candidates, .. } = analysis;
+    let Analysis { races, deadlocks, candidates, .. } = analysis;
     races.sort_by_key(|race| (race.second, race.first));
     candidates.sort_by_key(|candidate| (candidate.second, candidate.first));
     let events = races.iter().map(|race| [race.first, race.second]);
     let events = events.chain(candidates.iter().map(|candidate| [candidate.first, candidate.second]));
-    let held = held_locks(trace, events.flatten().collect());
+    let pending = deadlocks.iter().flat_map(|deadlock| deadlock.pending.iter().copied());
+    let held = held_locks(trace, events.flatten().chain(pending).collect());
     let locks = |event: EventId| held.get(&event).cloned().unwrap_or_default();
     for race in races {
         (race.locks_first, race.locks_second) = (locks(race.first), locks(race.second));
     }
+    for deadlock in deadlocks {
+        deadlock.held = deadlock.pending.iter().map(|&event| locks(event)).collect();
+    }
     for candidate in candidates {
         (candidate.locks_first, candidate.locks_second) = (locks(candidate.first), locks(candidate.second));
+    }
+}
+
+/// Schedules with so many events one by one are kept as they are.
+const SHORT: usize = 64;
+
+/// A schedule in little memory.
+fn compact(schedule: Schedule, trace: &Trace) -> Schedule {
+    match &schedule {
+        Schedule::List(events) | Schedule::Continued { then: events, .. } if events.len() > SHORT => {
+            schedule.compact(trace)
+        }
+        _ => schedule,
     }
 }
 
@@ -246,17 +313,24 @@ impl Host for Filing<'_, '_> {
 
     fn race(&self, claim: RaceClaim) -> Result<(), String> {
         let RaceClaim { first, second, schedule, level, diverging } = claim;
-        let (checker, spurious) = self.judge(&schedule);
+        let spurious = self.spurious(&schedule);
         let reads = match level {
             Level::Symbolic => {
+                let checker = self.checkers.whole();
                 let reads = checker.reads_of(schedule.iter(self.trace), &diverging).map_err(refused)?;
                 let events = schedule.iter(self.trace);
                 checker.check_race_with_values(events, &diverging, &reads, first, second).map_err(refused)?;
                 reads
             }
             level => {
-                let events = schedule.iter(self.trace);
-                checker.check_race_with_spurious(events, first, second, level, &spurious).map_err(refused)?;
+                let verdict = match spurious.is_empty() {
+                    true => self.judged(level, &schedule, |series| series.check_race(&schedule, first, second)),
+                    false => {
+                        let events = schedule.iter(self.trace);
+                        self.recorded.whole().check_race_with_spurious(events, first, second, level, &spurious)
+                    }
+                };
+                verdict.map_err(refused)?;
                 Vec::new()
             }
         };
@@ -272,16 +346,22 @@ impl Host for Filing<'_, '_> {
 
     fn deadlock(&self, claim: DeadlockClaim) -> Result<(), String> {
         let DeadlockClaim { pending, schedule, level } = claim;
-        let (checker, spurious) = self.judge(&schedule);
-        let events = schedule.iter(self.trace);
-        checker.check_deadlock_with_spurious(events, &pending, level, &spurious).map_err(refused)?;
-        let (locks, locations) = self.keys(&pending);
+        let spurious = self.spurious(&schedule);
+        let verdict = match spurious.is_empty() {
+            true => self.judged(level, &schedule, |series| series.check_deadlock(&schedule, &pending)),
+            false => {
+                let events = schedule.iter(self.trace);
+                self.recorded.whole().check_deadlock_with_spurious(events, &pending, level, &spurious)
+            }
+        };
+        verdict.map_err(refused)?;
+        let cycle = self.cycle(&pending);
+        let witness = compact(schedule, self.trace);
         let mut filed = self.lock();
         // Another worker may have been quicker.
-        let new = filed.locks.insert(locks) & locations.is_none_or(|key| filed.locations.insert(key));
-        if new || self.options.settings.all_pairs {
-            let engine = self.engine;
-            filed.analysis.deadlocks.push(Deadlock { engine, level, pending, witness: schedule, spurious });
+        if filed.deadlocks.insert(cycle) || self.options.settings.all_pairs {
+            let (engine, held) = (self.engine, Vec::new());
+            filed.analysis.deadlocks.push(Deadlock { engine, level, pending, held, witness, spurious, count: 1 });
         }
         Ok(())
     }
@@ -289,19 +369,26 @@ impl Host for Filing<'_, '_> {
     fn fault(&self, claim: FaultClaim) -> Result<(), String> {
         let FaultClaim { kind, first, second, count, schedule: witness } = claim;
         let fault = Fault { engine: self.engine, kind, first, second, count, witness };
-        let checker = match fault.witness {
-            None => self.checker(EventId(second.0 + 1)),
-            Some(_) => self.checkers.of_all(),
+        let verdict = match fault.witness {
+            None => fault.check(self.trace, &self.checker(EventId(second.0 + 1))),
+            Some(_) => fault.check(self.trace, self.checkers.whole()),
         };
-        fault.check(self.trace, &checker).map_err(|why| format!("refused by the checker: {why}"))?;
+        verdict.map_err(|why| format!("refused by the checker: {why}"))?;
         self.lock().analysis.faults.push(fault);
         Ok(())
     }
 
     fn knows_deadlock(&self, pending: &[EventId]) -> bool {
-        let (locks, locations) = self.keys(pending);
-        let filed = self.lock();
-        filed.locks.contains(&locks) || locations.is_some_and(|key| filed.locations.contains(&key))
+        let cycle = self.cycle(pending);
+        self.lock().deadlocks.contains(&cycle)
+    }
+
+    fn meets_cycle(&self, pending: &[EventId]) -> bool {
+        let cycle = self.cycle(pending);
+        let mut filed = self.lock();
+        let known = filed.deadlocks.contains(&cycle);
+        *filed.met.entry(cycle).or_default() += 1;
+        known
     }
 
     fn leave(&self, what: Subject, reason: &str, count: usize) {

@@ -63,6 +63,7 @@ pub(crate) fn end_of(schedule: &Schedule) -> EventId {
         Schedule::Prefixes(ends) => ends.iter().copied().max().unwrap_or(EventId(0)),
         Schedule::List(events) => behind(events),
         Schedule::Continued { as_observed, then } => behind(then).max(*as_observed),
+        Schedule::Turns { ends, turns } => ends.iter().copied().fold(behind(turns), EventId::max),
     }
 }
 

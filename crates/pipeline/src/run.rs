@@ -106,7 +106,7 @@ pub(crate) fn run_steps(
         let filing = |checkers| Filing::new(checkers, options, time, publish, step.engine, step.beyond.last().copied());
         let mut part = match unnamed.as_ref().filter(|_| predicts_spurious(step, options)) {
             Some(unnamed) => {
-                let mut part = within_memory(filing(unnamed).with_recorded(Some(&recorded)), step, &known);
+                let mut part = within_memory(filing(unnamed).with_recorded(&recorded), step, &known);
                 without_spurious(&recorded, options, time, &mut part);
                 part
             }

@@ -33,7 +33,7 @@ pub(crate) fn without_spurious(recorded: &Checkers, options: &Options, time: &Ti
     let Settings { solver, .. } = options.settings;
     let limits = Limits { backend: solver, steps: MOST_STEPS, ..Limits::default() };
     let mut queries = Queries::new(&index, limits);
-    let checker = recorded.of_all();
+    let checker = recorded.whole();
     let mut ask = |events: &[EventId]| -> Option<Schedule> {
         if is_up() {
             return None;

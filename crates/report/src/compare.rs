@@ -1,7 +1,7 @@
 //! Engines side by side.
 
 use crate::columns;
-use crate::emit::Emitter;
+use crate::emit::{Emitter, VERSION};
 use crate::findings::{Findings, Report, Unread};
 use crate::number::{bytes, counted, grouped, scaled, seconds};
 use crate::text::Style;
@@ -131,7 +131,7 @@ impl<W: Write> Json<W> {
     fn begin(&mut self) -> io::Result<()> {
         if !std::mem::replace(&mut self.begun, true) {
             self.json.object()?;
-            self.json.integer_at("snag", 1)?;
+            self.json.integer_at("snag", VERSION)?;
             self.json.array_at("traces")?;
         }
         Ok(())

@@ -11,8 +11,11 @@
 
 use crate::values::Values;
 use crate::words;
-use snag_model::Schedule;
-use snag_model::{Action, EventId, Fault, LockId, Op, Ops, Probe, SemId, Tables, ThreadId, Trace, VarId, Variable};
+use snag_model::Variable;
+use snag_model::{
+    Action, EventId, Fault, LockId, Op, Ops, Probe, Schedule, SemId, Tables, ThreadCounts, ThreadId, Trace, VarId,
+};
+use std::ops::Range;
 
 /// One row of a witness as it is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,17 +60,18 @@ const SYNCHRONISATIONS: usize = 4;
 const LOOK_BACK: usize = 30_000;
 
 /// A witness of so many events is shown as it is.
-const SHORT: usize = 20;
+const SHORT: u64 = 20;
 
 /// The rows that explain how the goal is reached, in the order of the witness.
-pub fn digest(trace: &Trace, witness: &Schedule, goal: &Goal) -> Vec<Row> {
-    if witness.iter(trace).nth(SHORT).is_none() {
+pub fn digest(trace: &Trace, counts: &ThreadCounts, witness: &Schedule, goal: &Goal) -> Vec<Row> {
+    let all = length(trace, counts, witness);
+    if all <= SHORT {
         return witness.iter(trace).map(Row::Event).collect();
     }
     let mut walk = Walk::new(trace, goal);
     let mut rest = backwards(trace, witness);
     let mut rows = Vec::new();
-    let mut gap = 0;
+    let (mut gap, mut seen) = (0, 0);
     let mut last_skipped = EventId(0);
     let close = |rows: &mut Vec<Row>, gap: &mut u64, last_skipped: EventId| {
         match std::mem::take(gap) {
@@ -82,6 +86,7 @@ pub fn digest(trace: &Trace, witness: &Schedule, goal: &Goal) -> Vec<Row> {
             break;
         }
         let Some(event) = rest.next() else { break };
+        seen += 1;
         let keeps = looked_for.has(trace.events.ops()[event.index()]) && {
             let keeps = walk.keeps(event);
             looked_for = walk.looked_for();
@@ -96,7 +101,7 @@ pub fn digest(trace: &Trace, witness: &Schedule, goal: &Goal) -> Vec<Row> {
         }
     }
     if let Some(event) = rest.next() {
-        gap += 1 + rest.count() as u64;
+        gap += all - seen;
         // Shown only if the gap is of one event, and then it is this one.
         last_skipped = event;
     }
@@ -105,53 +110,76 @@ pub fn digest(trace: &Trace, witness: &Schedule, goal: &Goal) -> Vec<Row> {
     rows
 }
 
+/// How many events a witness has.
+fn length(trace: &Trace, counts: &ThreadCounts, witness: &Schedule) -> u64 {
+    match witness {
+        Schedule::List(events) => events.len() as u64,
+        Schedule::Continued { as_observed, then } => u64::from(as_observed.0) + then.len() as u64,
+        Schedule::Prefixes(ends) => counts.all_before(ends),
+        Schedule::Turns { .. } => counts.all_before(&witness.ends(trace)),
+    }
+}
+
 /// The events of a witness from the last to the first.
 fn backwards<'a>(trace: &'a Trace, witness: &'a Schedule) -> Backwards<'a> {
+    let nothing = Backwards { trace, turns: Vec::new(), list: &[], ends: &[], before: 0 };
     match witness {
-        Schedule::List(events) => Backwards { threads: &[], ends: &[], rest: events, observed: 0 },
-        Schedule::Continued { as_observed, then } => {
-            Backwards { threads: &[], ends: &[], rest: then, observed: as_observed.0 }
-        }
-        Schedule::Prefixes(ends) => {
-            let last = ends.iter().map(|end| end.index()).max().unwrap_or(0);
-            Backwards { threads: &trace.events.threads()[..last], ends, rest: &[], observed: 0 }
+        Schedule::List(list) => Backwards { list, ..nothing },
+        Schedule::Continued { as_observed, then } => Backwards { list: then, before: as_observed.index(), ..nothing },
+        Schedule::Prefixes(ends) => Backwards { ends, before: last(ends), ..nothing },
+        Schedule::Turns { ends, turns } => {
+            let mut next = ends.clone();
+            let turn = |&end: &EventId| {
+                let next = &mut next[trace.thread_of(end).index()];
+                std::mem::replace(next, EventId(end.0 + 1)).0..end.0 + 1
+            };
+            Backwards { turns: turns.iter().map(turn).collect(), ends, before: last(ends), ..nothing }
         }
     }
 }
 
+/// Behind the last event of prefixes.
+fn last(ends: &[EventId]) -> usize {
+    ends.iter().map(|end| end.index()).max().unwrap_or(0)
+}
+
 struct Backwards<'a> {
-    /// Threads of the events before the one that was handed out last, if the witness is made of prefixes.
-    threads: &'a [ThreadId],
-    ends: &'a [EventId],
+    trace: &'a Trace,
+    /// Turns of which not everything was handed out yet: the last event of each range is one of its thread.
+    turns: Vec<Range<u32>>,
     /// What was not handed out yet, if the witness is or ends with a list.
-    rest: &'a [EventId],
-    /// How many events of the trace come before the list.
-    observed: u32,
+    list: &'a [EventId],
+    /// Where prefixes end, by thread; if there are none, everything happens before the list.
+    ends: &'a [EventId],
+    /// The events of the trace before this one were not handed out yet.
+    before: usize,
 }
 
 impl Iterator for Backwards<'_> {
     type Item = EventId;
 
     fn next(&mut self) -> Option<EventId> {
-        while let Some((thread, before)) = self.threads.split_last() {
-            self.threads = before;
-            let event = EventId::new(before.len());
-            if event < self.ends[thread.index()] {
+        let threads = self.trace.events.threads();
+        if let Some(turn) = self.turns.last_mut() {
+            let event = EventId(turn.end - 1);
+            let thread = threads[event.index()];
+            match (turn.start..event.0).rev().find(|&at| threads[at as usize] == thread) {
+                Some(previous) => turn.end = previous + 1,
+                None => _ = self.turns.pop(),
+            }
+            return Some(event);
+        }
+        if let Some((event, before)) = self.list.split_last() {
+            self.list = before;
+            return Some(*event);
+        }
+        loop {
+            self.before = self.before.checked_sub(1)?;
+            let event = EventId::new(self.before);
+            if self.ends.is_empty() || event < self.ends[threads[self.before].index()] {
                 return Some(event);
             }
         }
-        if let Some((event, before)) = self.rest.split_last() {
-            self.rest = before;
-            return Some(*event);
-        }
-        self.observed = self.observed.checked_sub(1)?;
-        Some(EventId(self.observed))
-    }
-
-    fn count(self) -> usize {
-        // Without a branch per event.
-        let inside = |(i, thread): (usize, &ThreadId)| (EventId::new(i) < self.ends[thread.index()]) as usize;
-        self.observed as usize + self.rest.len() + self.threads.iter().enumerate().map(inside).sum::<usize>()
     }
 }
 
@@ -292,10 +320,13 @@ impl Want {
     }
 
     fn answer(self, trace: &Trace, id: EventId) -> Answer {
-        let (op, thread, action) = (trace.events.ops()[id.index()], trace.thread_of(id), trace.action(id));
-        let writes = |wanted: VarId| {
-            op.writes() && action.variable().is_some_and(|variable| overlap(&trace.tables, variable, wanted))
-        };
+        let (op, thread) = (trace.events.ops()[id.index()], trace.thread_of(id));
+        if !self.ops().has(op) {
+            return Answer::Earlier;
+        }
+        // Most of what is looked at is a write of something else.
+        let writes = |wanted: VarId| overlap(&trace.tables, VarId(trace.events.targets()[id.index()]), wanted);
+        let action = || trace.action(id);
         // Looked for up to the next of its kind; one of the thread's own hands nothing over.
         let from_another = |found: bool, by: ThreadId| match found {
             false => Answer::Earlier,
@@ -304,14 +335,14 @@ impl Want {
         };
         let here = |found: bool| if found { Answer::Here } else { Answer::Earlier };
         match self {
-            Want::Fork(wanted) => here(matches!(action, Action::Fork { thread: child, .. } if child == wanted)),
+            Want::Fork(wanted) => here(matches!(action(), Action::Fork { thread: child, .. } if child == wanted)),
             Want::Held(holder, lock) => here(thread == holder && takes(trace, id) == Some(lock)),
             Want::Holder(kept_out, lock) => from_another(takes(trace, id) == Some(lock), kept_out),
             Want::Release(taker, lock) => from_another(gives_up(trace, id) == Some(lock), taker),
             Want::Seen(reader, variable) => from_another(writes(variable), reader),
             Want::LastWrite(variable) => here(writes(variable)),
             Want::Last(joined) => here(thread == joined),
-            Want::Post(waiter, semaphore) => from_another(action == Action::SemPost { semaphore }, waiter),
+            Want::Post(waiter, semaphore) => from_another(action() == Action::SemPost { semaphore }, waiter),
             Want::Exactly(event) => here(event == id),
         }
     }
@@ -361,7 +392,7 @@ mod tests {
 
     fn shown(trace: &Trace, witness: &Schedule, goal: &[u32]) -> Vec<Row> {
         let goal = Goal { events: goal.iter().map(|&e| EventId(e)).collect(), ..Goal::default() };
-        digest(trace, witness, &goal)
+        digest(trace, &ThreadCounts::new(trace), witness, &goal)
     }
 
     #[test]
@@ -395,9 +426,9 @@ mod tests {
         assert_eq!(rows.len(), 8);
         let witness = Schedule::List((2..23).map(EventId).collect());
         let of_other = Goal { events: vec![EventId(24)], ..Goal::default() };
-        assert_eq!(digest(&trace, &witness, &of_other), [Row::Gap(21)]);
+        assert_eq!(digest(&trace, &ThreadCounts::new(&trace), &witness, &of_other), [Row::Gap(21)]);
         let witness = Schedule::List((0..20).map(EventId).collect());
-        assert_eq!(digest(&trace, &witness, &of_other).len(), 20);
+        assert_eq!(digest(&trace, &ThreadCounts::new(&trace), &witness, &of_other).len(), 20);
     }
 
     #[test]

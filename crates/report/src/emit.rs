@@ -8,6 +8,9 @@ use crate::findings::Unread;
 use snag_pipeline::{EngineReport, Searches};
 use std::io::{self, Write};
 
+/// The version of the format of everything that is written as JSON.
+pub const VERSION: u64 = 2;
+
 /// Writes one JSON document.
 pub struct Emitter<W> {
     out: W,
@@ -84,6 +87,12 @@ impl<W: Write> Emitter<W> {
     pub fn boolean(&mut self, value: bool) -> io::Result<()> {
         self.before()?;
         Ok(serde_json::to_writer(&mut self.out, &value)?)
+    }
+
+    /// Writes that something is not known.
+    pub fn null(&mut self) -> io::Result<()> {
+        self.before()?;
+        self.out.write_all(b"null")
     }
 
     /// A member that is a text.

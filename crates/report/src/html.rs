@@ -8,8 +8,8 @@ use crate::digest::{Goal, Row, digest};
 use crate::findings::{Findings, Report, Unread};
 use crate::number::{counted, grouped};
 use crate::{describe, text, words};
-use snag_model::Schedule;
 use snag_model::{EventId, LockId, ThreadId, Trace};
+use snag_model::{Schedule, ThreadCounts};
 use snag_pipeline::{Analysis, Candidate, Deadlock, Fault, Race};
 use std::fmt;
 use std::io::{self, Write};
@@ -64,7 +64,8 @@ impl<W: Write> Report for Html<W> {
     fn trace(&mut self, findings: &Findings) -> io::Result<()> {
         self.begin()?;
         let Findings { path, trace, events, analysis, suppressed, background, .. } = *findings;
-        let mut page = TracePage { out: &mut self.out, trace, analysis, background, full: self.full };
+        let counts = ThreadCounts::new(trace);
+        let mut page = TracePage { out: &mut self.out, trace, counts: &counts, analysis, background, full: self.full };
         writeln!(page.out, "<section>\n<h2>{}</h2>", Escaped(path))?;
         for report in analysis.engines.iter().filter(|report| text::has_something_to_say(report, analysis)) {
             page.paragraph(&text::summary_line(trace, events, report, analysis))?;
@@ -101,6 +102,7 @@ impl<W: Write> Report for Html<W> {
 struct TracePage<'a, W> {
     out: &'a mut W,
     trace: &'a Trace,
+    counts: &'a ThreadCounts<'a>,
     analysis: &'a Analysis,
     background: Option<&'a dyn Background>,
     full: bool,
@@ -121,7 +123,7 @@ impl<W: Write> TracePage<'_, W> {
             self.paragraph(&line)?;
         }
         self.paragraph(&text::pair_count(race.count))?;
-        self.witness(&text::leads_up(race), &text::race_goal(self.trace, race), "race")
+        self.witness(&text::leads_up(self.trace, race), &text::race_goal(self.trace, race), "race")
     }
 
     /// What is known about a race of a recorded program beside its events, and how it happens.
@@ -192,7 +194,7 @@ impl<W: Write> TracePage<'_, W> {
     }
 
     fn witness(&mut self, witness: &Schedule, goal: &Goal, mark: &str) -> io::Result<()> {
-        let digest = if self.full { Vec::new() } else { digest(self.trace, witness, goal) };
+        let digest = if self.full { Vec::new() } else { digest(self.trace, self.counts, witness, goal) };
         let rows = || -> Box<dyn Iterator<Item = Row> + '_> {
             if self.full {
                 Box::new(witness.iter(self.trace).map(Row::Event))

@@ -1,7 +1,7 @@
 //! What holes in a trace do to each engine: true races, false alarms, and what is missed.
 
 use crate::columns;
-use crate::emit::Emitter;
+use crate::emit::{Emitter, VERSION};
 use crate::number::{counted, grouped, seconds};
 use crate::text::Style;
 use crate::words;
@@ -130,7 +130,7 @@ impl Comparison<'_> {
     pub fn json(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut json = Emitter::new(out, 4);
         json.object()?;
-        json.integer_at("snag", 1)?;
+        json.integer_at("snag", VERSION)?;
         for (key, index) in [("full", 0), ("punched", 1)] {
             json.object_at(key)?;
             json.string_at("path", self.paths[index])?;

@@ -1,33 +1,35 @@
-//! Findings as JSON, version 1: the format of `docs/json.md` and `docs/findings.schema.json`.
+//! Findings as JSON: the format of `docs/json.md` and `docs/findings.schema.json`.
 //!
-//! People script against it, so changes are additions. A witness is written
-//! number by number as it is walked.
+//! People script against it, so changes are additions.
 
 use crate::background::Background;
-use crate::emit::Emitter;
+use crate::emit::{Emitter, VERSION};
 use crate::findings::{Findings, Report, Unread};
+use crate::frame::stack_frame;
 use crate::suppress::Suppressed;
+use crate::witness::{self, Witnesses};
 use crate::{digest, words};
-use snag_model::{EventId, LockId, RaceKind, Schedule, Trace};
+use snag_model::{EventId, LockId, RaceKind, Schedule, ThreadCounts, Trace};
 use snag_pipeline::{Analysis, Candidate, Deadlock, EngineReport, Fault, Race};
 use std::io::{self, Write};
 
 /// Writes one JSON object per invocation.
 pub struct Json<W: Write> {
     json: Emitter<W>,
+    witnesses: Witnesses,
     begun: bool,
 }
 
 impl<W: Write> Json<W> {
     /// Writes to `out`, which should be buffered.
-    pub fn new(out: W) -> Json<W> {
-        Json { json: Emitter::new(out, 4), begun: false }
+    pub fn new(out: W, witnesses: Witnesses) -> Json<W> {
+        Json { json: Emitter::new(out, 4), witnesses, begun: false }
     }
 
     fn begin(&mut self) -> io::Result<()> {
         if !std::mem::replace(&mut self.begun, true) {
             self.json.object()?;
-            self.json.integer_at("snag", 1)?;
+            self.json.integer_at("snag", VERSION)?;
             self.json.array_at("traces")?;
         }
         Ok(())
@@ -51,7 +53,8 @@ impl<W: Write> Report for Json<W> {
         }
         json.end()?;
         json.array_at("races")?;
-        let shown = Shown { trace, background };
+        let counts = ThreadCounts::new(trace);
+        let shown = Shown { trace, background, counts: &counts, witnesses: self.witnesses };
         let ignoring = |engine| analysis.ignores_missing(engine);
         let mut unwritten =
             findings.each(&analysis.races, |number, item| race(json, shown, number, item, ignoring(item.engine)))?;
@@ -96,6 +99,8 @@ impl<W: Write> Report for Json<W> {
 struct Shown<'a> {
     trace: &'a Trace,
     background: Option<&'a dyn Background>,
+    counts: &'a ThreadCounts<'a>,
+    witnesses: Witnesses,
 }
 
 pub(crate) fn engine<W: Write>(json: &mut Emitter<W>, report: &EngineReport, analysis: &Analysis) -> io::Result<()> {
@@ -146,16 +151,16 @@ fn race<W: Write>(json: &mut Emitter<W>, shown: Shown, number: u64, race: &Race,
         json.end()?;
     }
     let rest;
-    let witness = match (&race.witness, race.kind) {
+    let (schedule, shown) = match (&race.witness, race.kind) {
         // It shows in the recorded run, which need not be listed.
         (Schedule::Continued { as_observed, then }, RaceKind::Order) => {
             json.integer_at("as_observed", as_observed.0.into())?;
             rest = Schedule::List(then.clone());
-            &rest
+            (&rest, Shown { witnesses: Witnesses::Full, ..shown })
         }
-        (witness, _) => witness,
+        (schedule, _) => (schedule, shown),
     };
-    proof(json, trace, witness, &race.reads)?;
+    proof(json, shown, schedule, &race.reads)?;
     json.integer_at("count", race.count)?;
     missing_ignored(json, ignoring)?;
     json.end()
@@ -207,16 +212,17 @@ fn deadlock<W: Write>(
     json.end()?;
     spurious(json, &deadlock.spurious)?;
     let rest;
-    let witness = match &deadlock.witness {
+    let (schedule, shown) = match &deadlock.witness {
         // It is the recorded run, which need not be listed.
         Schedule::Continued { as_observed, then } if words::is_observed(trace, deadlock) => {
             json.integer_at("as_observed", as_observed.0.into())?;
             rest = Schedule::List(then.clone());
-            &rest
+            (&rest, Shown { witnesses: Witnesses::Full, ..shown })
         }
-        witness => witness,
+        schedule => (schedule, shown),
     };
-    proof(json, trace, witness, &[])?;
+    proof(json, shown, schedule, &[])?;
+    json.integer_at("count", deadlock.count)?;
     missing_ignored(json, ignoring)?;
     json.end()
 }
@@ -249,7 +255,7 @@ fn fault<W: Write>(json: &mut Emitter<W>, shown: Shown, number: u64, fault: &Fau
     }
     access(json, "second", shown, fault.second)?;
     match &fault.witness {
-        Some(witness) => proof(json, shown.trace, witness, &[])?,
+        Some(witness) => proof(json, shown, witness, &[])?,
         None => json.boolean_at("verified", true)?,
     }
     json.integer_at("count", fault.count)?;
@@ -277,12 +283,11 @@ fn place<W: Write>(json: &mut Emitter<W>, trace: &Trace, event: EventId) -> io::
 }
 
 fn site<W: Write>(json: &mut Emitter<W>, shown: Shown, event: EventId) -> io::Result<()> {
-    let Shown { trace, background } = shown;
+    let Shown { trace, background, .. } = shown;
     json.string_at("location", &words::location(trace, event))?;
     json.array_at("stack")?;
     for frame in background.map_or(Vec::new(), |background| background.stack(trace, event)) {
-        let text = if frame.function.is_empty() { frame.place } else { format!("{} {}", frame.function, frame.place) };
-        json.string(&text)?;
+        stack_frame(json, &frame)?;
     }
     json.end()
 }
@@ -299,15 +304,12 @@ fn locks<W: Write>(json: &mut Emitter<W>, key: &str, trace: &Trace, locks: &[Loc
 /// the pipeline hands out nothing else.
 fn proof<W: Write>(
     json: &mut Emitter<W>,
-    trace: &Trace,
-    witness: &Schedule,
+    shown: Shown,
+    schedule: &Schedule,
     reads: &[(EventId, i64)],
 ) -> io::Result<()> {
-    json.array_at("witness")?;
-    for event in witness.iter(trace) {
-        json.integer(event.0.into())?;
-    }
-    json.end()?;
+    json.key("witness")?;
+    witness::write(json, shown.trace, shown.counts, schedule, shown.witnesses)?;
     json.array_at("reads")?;
     for &(read, value) in reads {
         json.object()?;

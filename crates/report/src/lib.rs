@@ -24,14 +24,18 @@ pub mod text;
 mod cause;
 mod columns;
 mod emit;
+mod frame;
 mod number;
 mod place;
 mod story;
 mod values;
+mod witness;
 mod words;
 
 pub use background::{Background, Frame};
+pub use emit::VERSION;
 pub use findings::{Findings, Report, Unread};
 pub use suppress::{Suppressed, Suppressions};
 pub use text::Style;
+pub use witness::Witnesses;
 pub use words::clean as printable;

@@ -1,6 +1,6 @@
 //! Findings of a stream, each printed when it is known: text, or one JSON document that grows.
 
-use crate::emit::Emitter;
+use crate::emit::{Emitter, VERSION};
 use crate::findings::Unread;
 use crate::number::{counted, grouped, seconds};
 use crate::text::Style;
@@ -133,7 +133,7 @@ impl<W: Write> Json<W> {
         }
         let json = &mut self.json;
         json.object()?;
-        json.integer_at("snag", 1)?;
+        json.integer_at("snag", VERSION)?;
         json.array_at("traces")?;
         json.object()?;
         json.string_at("path", &self.path)?;
@@ -194,7 +194,7 @@ impl<W: Write> Live for Json<W> {
         if events == 0 && error.is_some() {
             // There was no trace at all.
             self.json.object()?;
-            self.json.integer_at("snag", 1)?;
+            self.json.integer_at("snag", VERSION)?;
             self.json.array_at("traces")?;
             self.json.end()?;
             self.json.unread(error.map_or(&[][..], std::slice::from_ref))?;

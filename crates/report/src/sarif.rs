@@ -10,7 +10,7 @@ use crate::emit::Emitter;
 use crate::findings::{Findings, Report, Unread};
 use crate::place::Place;
 use crate::{text, words};
-use snag_model::{EventId, FaultKind, Op, RaceKind, Schedule, ThreadId, Trace};
+use snag_model::{EventId, FaultKind, Op, RaceKind, Schedule, ThreadCounts, ThreadId, Trace};
 use snag_pipeline::{Analysis, Candidate, Deadlock, Fault, Race};
 use std::io::{self, Write};
 
@@ -141,9 +141,9 @@ impl<W: Write> Sarif<W> {
 impl<W: Write> Report for Sarif<W> {
     fn trace(&mut self, findings: &Findings) -> io::Result<()> {
         self.begin()?;
-        let mut results =
-            Results { json: &mut self.json, trace: findings.trace, analysis: findings.analysis, path: findings.path };
-        let analysis = findings.analysis;
+        let Findings { path, trace, analysis, .. } = *findings;
+        let counts = ThreadCounts::new(trace);
+        let mut results = Results { json: &mut self.json, trace, counts: &counts, analysis, path };
         let unwritten = findings.each(&analysis.races, |number, race| results.race(number, race))?
             + findings.each(&analysis.deadlocks, |number, deadlock| results.deadlock(number, deadlock))?
             + findings.each(&analysis.faults, |number, fault| results.fault(number, fault))?
@@ -189,6 +189,7 @@ impl<W: Write> Report for Sarif<W> {
 struct Results<'a, W> {
     json: &'a mut Emitter<W>,
     trace: &'a Trace,
+    counts: &'a ThreadCounts<'a>,
     analysis: &'a Analysis,
     path: &'a str,
 }
@@ -204,7 +205,7 @@ impl<W: Write> Results<'_, W> {
             RaceKind::Order => Rule::Order,
         };
         self.begin(rule, &headline, &pair)?;
-        self.code_flow(&text::leads_up(race), &text::race_goal(self.trace, race))?;
+        self.code_flow(&text::leads_up(self.trace, race), &text::race_goal(self.trace, race))?;
         self.end(&format!("R{number}"), race.engine.name(), race.level.word(), Some(race.count), None)
     }
 
@@ -308,7 +309,7 @@ impl<W: Write> Results<'_, W> {
     }
 
     fn code_flow(&mut self, witness: &Schedule, goal: &Goal) -> io::Result<()> {
-        let rows = digest(self.trace, witness, goal);
+        let rows = digest(self.trace, self.counts, witness, goal);
         let hidden: u64 = rows.iter().map(|row| if let Row::Gap(events) = row { *events } else { 0 }).sum();
         let shown: Vec<EventId> =
             rows.iter().filter_map(|row| if let Row::Event(event) = row { Some(*event) } else { None }).collect();

@@ -1,7 +1,7 @@
 //! What a trace consists of, printed.
 
 use crate::columns;
-use crate::emit::Emitter;
+use crate::emit::{Emitter, VERSION};
 use crate::number::grouped;
 use crate::text::Style;
 use crate::words;
@@ -82,7 +82,7 @@ pub fn text(
 pub fn json(out: &mut dyn Write, path: &str, stats: &Stats, named: Named, tables: &Tables) -> io::Result<()> {
     let mut json = Emitter::new(out, 2);
     json.object()?;
-    json.integer_at("snag", 1)?;
+    json.integer_at("snag", VERSION)?;
     json.string_at("path", path)?;
     for (key, _, number) in totals(stats, named, tables) {
         json.integer_at(key, number)?;

@@ -12,7 +12,6 @@
 use crate::digest::overlap;
 use crate::number::grouped;
 use crate::words;
-use snag_model::Schedule;
 use snag_model::{Action, BarrierId, EventId, LockId, Mode, Op, Probe, SemId, ThreadId, Trace, VarId};
 use snag_pipeline::Race;
 use std::collections::HashMap;
@@ -158,22 +157,9 @@ fn not_kept_back(trace: &Trace, link: Link) -> String {
 /// The link between the two accesses that the witness does without; `None` if nothing linked them.
 fn broken_link(trace: &Trace, race: &Race) -> Option<Link> {
     let chain = chain(trace, race.first, race.second)?;
-    let ends = ends(trace, &race.witness);
+    let ends = race.witness.ends(trace);
     let happens = |event: EventId| event < ends[trace.thread_of(event).index()];
     chain.into_iter().find(|link| !happens(link.gives) && happens(link.takes))
-}
-
-/// Of each thread, the first event that is not in a witness.
-fn ends(trace: &Trace, witness: &Schedule) -> Vec<EventId> {
-    if let Schedule::Prefixes(ends) = witness {
-        return ends.clone();
-    }
-    let mut ends = vec![EventId(0); trace.tables.thread_count()];
-    for event in witness.iter(trace) {
-        let end = &mut ends[trace.thread_of(event).index()];
-        *end = (*end).max(EventId(event.0 + 1));
-    }
-    ends
 }
 
 /// The links by which the thread of `second` is behind `first` when it comes to `second`, from the first one on.

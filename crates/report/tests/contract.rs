@@ -10,7 +10,7 @@ use snag_pipeline::{Analysis, Candidate, Deadlock, EngineReport, Left, Race, Sub
 use snag_report::html::Html;
 use snag_report::json::Json;
 use snag_report::sarif::Sarif;
-use snag_report::{Findings, Report, Suppressions, Unread};
+use snag_report::{Findings, Report, Suppressions, Unread, Witnesses};
 use std::path::Path;
 
 const TRACE: &str = "\
@@ -75,6 +75,8 @@ fn analysis() -> Analysis {
             engine: SHB,
             level: Level::Control,
             pending: events(&[4, 8]),
+            held: vec![vec![LockId(0)], vec![LockId(1)]],
+            count: 2,
             witness: Schedule::List(events(&[0, 1, 2, 7, 3])),
             spurious: events(&[7]),
         }],
@@ -119,7 +121,9 @@ fn print(make: impl for<'a> FnOnce(&'a mut Vec<u8>) -> Box<dyn Report + 'a>) -> 
 
 #[test]
 fn json_satisfies_its_schema() {
-    let document: serde_json::Value = serde_json::from_str(&print(|out| Box::new(Json::new(out)))).unwrap();
+    let document: serde_json::Value =
+        serde_json::from_str(&print(|out| Box::new(Json::new(out, Witnesses::Compact)))).unwrap();
+    let full = print(|out| Box::new(Json::new(out, Witnesses::Full)));
     let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/findings.schema.json");
     let mut schemas = boon::Schemas::new();
     let index = boon::Compiler::new().compile(schema.to_str().unwrap(), &mut schemas).unwrap();
@@ -127,13 +131,15 @@ fn json_satisfies_its_schema() {
         panic!("{problem:#}");
     }
     let findings = &document["traces"][0];
-    assert_eq!(findings["races"][0]["witness"].to_string(), "[0,1,7,8]");
+    assert_eq!(findings["races"][0]["witness"].to_string(), r#"{"counts":{"b":2,"main":2},"then":[]}"#);
+    assert!(full.contains("\"witness\": [0, 1, 7, 8]") && full.contains("\"witness\": [0, 1, 2, 7, 3]"), "{full}");
     assert_eq!(findings["races"][0]["first"]["location"], "2");
     assert_eq!(findings["engines"][0]["left"][0]["what"], "pair of locations");
     assert_eq!(findings["engines"][0]["left"][0]["count"], 7);
     assert_eq!(findings["races"][0]["locks_second"].to_string(), r#"["m","l"]"#);
     assert_eq!(findings["deadlocks"][0]["pending"][1]["lock"], "l");
-    assert_eq!(findings["deadlocks"][0]["witness"].to_string(), "[0,1,2,7,3]");
+    let witness = &findings["deadlocks"][0]["witness"];
+    assert_eq!(witness.to_string(), r#"{"counts":{"a":1,"b":1,"main":2},"then":[3]}"#);
     assert_eq!(findings["engines"][0]["events_per_second"], 0.0);
     assert_eq!(findings["candidates"][0]["id"], "C1");
     assert_eq!(document["errors"][0]["message"], "line 1: bad");

@@ -1,17 +1,19 @@
 //! Reading findings (`docs/json.md`) back, one claim at a time.
 //!
-//! A document may hold thousands of witnesses of millions of events, so it is
+//! A document may hold thousands of witnesses, each a list of millions of events, so it is
 //! never in memory as a whole: [`entries`] reads what traces it speaks of, and
 //! [`claims`] hands out what it claims about one of them, claim by claim. A document
 //! that lacks a field of the format is refused.
 
+use crate::witness_claim::WitnessClaim;
 use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 use std::io::Read;
+use std::ops::RangeInclusive;
 
-/// The version of the format that this program writes and reads.
-const VERSION: u64 = 1;
+/// The versions of the format that this program reads.
+const VERSIONS: RangeInclusive<u64> = 1..=snag_report::VERSION;
 
 /// What a document says about a trace before its findings.
 #[derive(Deserialize)]
@@ -76,7 +78,7 @@ pub struct RaceClaim {
     #[serde(default)]
     pub as_observed: u32,
     /// The events before the pair.
-    pub witness: Vec<u32>,
+    pub witness: WitnessClaim,
     /// The wake-ups among them that come for no reason.
     #[serde(default)]
     pub spurious: Vec<u32>,
@@ -133,7 +135,7 @@ pub struct DeadlockClaim {
     #[serde(default)]
     pub as_observed: u32,
     /// The events before.
-    pub witness: Vec<u32>,
+    pub witness: WitnessClaim,
     /// The wake-ups among them that come for no reason.
     #[serde(default)]
     pub spurious: Vec<u32>,
@@ -164,7 +166,7 @@ pub struct FaultClaim {
     pub level: Option<String>,
     /// What happens before, if it did not happen.
     #[serde(default)]
-    pub witness: Option<Vec<u32>>,
+    pub witness: Option<WitnessClaim>,
     verified: bool,
     count: u64,
 }
@@ -195,8 +197,11 @@ pub fn entries(input: impl Read) -> Result<Vec<Entry>, String> {
     }
     let document: Document = serde_json::from_reader(input).map_err(not_findings)?;
     match document.snag {
-        VERSION => Ok(document.traces),
-        other => Err(format!("findings of version {other}; this program reads version {VERSION}")),
+        version if VERSIONS.contains(&version) => Ok(document.traces),
+        other => {
+            let (oldest, newest) = VERSIONS.into_inner();
+            Err(format!("findings of version {other}; this program reads versions {oldest} to {newest}"))
+        }
     }
 }
 

@@ -35,6 +35,7 @@ mod temporary;
 mod time;
 mod tsan_options;
 mod unsaid;
+mod witness_claim;
 
 use anstream::{AutoStream, ColorChoice};
 use clap::Parser;

@@ -122,7 +122,7 @@ fn standoffs(context: &Context, races: &mut Races) -> Vec<Vec<EventId>> {
         let pending = standoff.pending().to_vec();
         if context.host.is_up() {
             context.host.leave(Subject::Cycle, NOT_LOOKED_AT, 1);
-        } else if !context.host.knows_deadlock(&pending) {
+        } else if !context.host.meets_cycle(&pending) {
             let schedule = races.reach.schedule_of_standoff(&standoff, &mut |thread, a, b| events.of(thread, a, b));
             let claim = schedule.map(|schedule| DeadlockClaim { pending: pending.clone(), schedule, level });
             if claim.is_none_or(|claim| context.host.deadlock(claim).is_err()) {

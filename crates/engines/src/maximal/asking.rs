@@ -4,6 +4,7 @@
 //! ones on all cores.
 
 use crate::engine::{Context, DeadlockClaim, Found, NOT_DECIDED, RaceClaim, Subject, TOO_MANY};
+use crate::maximal::deepening::Deepening;
 use crate::maximal::{Answer, Cycles, Lowered, Pairs, Stage, Undecided};
 use crate::watch::{Watch, on_all_cores, watched};
 use snag_model::{EventId, Level, Schedule};
@@ -18,9 +19,6 @@ const NOT_ASKED: &str = "not asked about in time";
 const TOO_HARD: &str = "given up after long searches; the engine by its own name, without a budget, goes on";
 const OUT_OF_PATIENCE: &str = "not decided within its share of the time";
 
-/// Unless every answer is wanted, so many steps are taken for each acquire in the search for cycles.
-const MOST_STEPS: usize = 20_000;
-
 /// Answers whether some events can be next at the same time.
 pub(super) trait Oracle {
     /// The next questions are about another pair of locations.
@@ -29,6 +27,8 @@ pub(super) trait Oracle {
     fn set_window(&mut self, base: EventId, end: EventId);
     /// The answer, and who gave it.
     fn ask(&mut self, events: &[EventId]) -> (Answer, Stage);
+    /// How many steps of searches the last answer took.
+    fn steps(&self) -> u64;
     /// Branches of the last schedule that go the other way.
     fn diverging(&self) -> &[EventId];
 }
@@ -47,7 +47,7 @@ pub(super) struct Asking<'a, 'i, 't> {
     context: &'a Context<'a>,
     level: Level,
     pairs: &'a Pairs<'i, 't>,
-    cycles: Option<&'a Cycles<'i, 't>>,
+    cycles: Option<Deepening<'a, 'i, 't>>,
     /// The trace to which the events of pairs and cycles belong, if it is another one.
     lowered: Option<&'a Lowered<'a>>,
     patience: Patience,
@@ -73,11 +73,12 @@ impl<'a, 'i, 't> Asking<'a, 'i, 't> {
         cycles: Option<&'a Cycles<'i, 't>>,
         stop: &'a AtomicBool,
     ) -> Asking<'a, 'i, 't> {
+        let of_trace = |cycles| Deepening::of(cycles, context.trace.len(), context.exhaustive);
         Asking {
             context,
             level,
             pairs,
-            cycles,
+            cycles: cycles.map(of_trace),
             lowered: None,
             patience: Patience::Endless,
             stop,
@@ -99,19 +100,27 @@ impl<'a, 'i, 't> Asking<'a, 'i, 't> {
 
     /// Asks all questions, each worker with an oracle of its own.
     pub fn run<O: Oracle>(&self, oracle: impl Fn() -> O + Sync) {
-        let tasks = self.pairs.tasks.len() + self.cycles.map_or(0, Cycles::tasks);
+        let tasks = self.pairs.tasks.len() + self.cycles.as_ref().map_or(0, |cycles| cycles.cycles().tasks());
         self.context.phase("deciding", tasks);
         let done = AtomicUsize::new(0);
         let worker = || {
             let mut oracle = oracle();
             loop {
                 let number = self.next.fetch_add(1, Ordering::Relaxed);
-                if number >= tasks {
+                let of_cycles = number.checked_sub(self.pairs.tasks.len());
+                let task = of_cycles.map(|number| self.cycles.as_ref().and_then(|cycles| cycles.task(number)));
+                if task == Some(None) {
                     break;
                 }
                 oracle.begin_task();
-                self.task(&mut oracle, number);
-                done.fetch_add(1, Ordering::Relaxed);
+                let is_done = match task.flatten() {
+                    Some(task) => self.cycles_of(&mut oracle, task),
+                    None => {
+                        self.pair_or_leave(&mut oracle, number);
+                        true
+                    }
+                };
+                done.fetch_add(is_done as usize, Ordering::Relaxed);
             }
         };
         let watch = Watch { stop: self.stop, done: &done, total: tasks, grace: Duration::ZERO, reason: NOT_ASKED };
@@ -145,25 +154,19 @@ impl<'a, 'i, 't> Asking<'a, 'i, 't> {
         }
     }
 
-    fn task(&self, oracle: &mut impl Oracle, number: usize) {
-        let reason = if self.stop.load(Ordering::Relaxed) { NOT_ASKED } else { TOO_MANY };
-        let leave = |what, count| self.context.host.leave(what, reason, count);
-        match number.checked_sub(self.pairs.tasks.len()) {
-            None if self.is_over() => {
-                let task = &self.pairs.tasks[number];
-                let known = |key| !self.context.settings.all_pairs && self.context.known.contains(&key);
-                if !task.key().is_some_and(known) {
-                    leave(Subject::LocationPair, 1);
-                }
-            }
-            None => self.pair(oracle, number),
-            Some(number) => {
-                let Some(cycles) = self.cycles else { return };
-                match self.is_over() {
-                    true => leave(Subject::Acquire, cycles.size(number)),
-                    false => self.cycle(oracle, cycles, number),
-                }
-            }
+    /// Why nothing more is asked.
+    fn reason(&self) -> &'static str {
+        if self.stop.load(Ordering::Relaxed) { NOT_ASKED } else { TOO_MANY }
+    }
+
+    fn pair_or_leave(&self, oracle: &mut impl Oracle, number: usize) {
+        if !self.is_over() {
+            return self.pair(oracle, number);
+        }
+        let task = &self.pairs.tasks[number];
+        let known = |key| !self.context.settings.all_pairs && self.context.known.contains(&key);
+        if !task.key().is_some_and(known) {
+            self.context.host.leave(Subject::LocationPair, self.reason(), 1);
         }
     }
 
@@ -255,12 +258,19 @@ impl<'a, 'i, 't> Asking<'a, 'i, 't> {
         }
     }
 
-    /// Asks about cycles of acquires, except those whose locks or locations are those of a deadlock that was proved
-    /// already.
-    fn cycle(&self, oracle: &mut impl Oracle, cycles: &Cycles, number: usize) {
-        let host = self.context.host;
-        let most_steps = if self.context.exhaustive { usize::MAX } else { MOST_STEPS };
-        let cut_short = cycles.visit(number, most_steps, &|| self.is_over(), &mut |pending| {
+    /// Asks about cycles of acquires, except those whose locations are those of a deadlock that was proved already.
+    /// Whether nothing is left of the task.
+    fn cycles_of(&self, oracle: &mut impl Oracle, task: (usize, usize)) -> bool {
+        let (host, Some(cycles)) = (self.context.host, &self.cycles) else { return true };
+        if self.is_over() {
+            let outcome = cycles.give_up(task.0);
+            host.leave(Subject::Acquire, self.reason(), outcome.cut_short);
+            return outcome.is_done;
+        }
+        if cycles.open_of(task.0) == 0 {
+            return false;
+        }
+        let outcome = cycles.visit(task, &|| self.is_over(), &mut |pending| {
             if self.is_over() {
                 return false;
             }
@@ -272,10 +282,12 @@ impl<'a, 'i, 't> Asking<'a, 'i, 't> {
             }
             // Acquires are never added when a trace is lowered.
             let originals: Vec<EventId> = pending.iter().filter_map(|&event| self.original(event)).collect();
-            if !self.context.settings.all_pairs && host.knows_deadlock(&originals) {
+            if host.meets_cycle(&originals) && !self.context.settings.all_pairs {
                 return true;
             }
-            let open = match oracle.ask(pending).0 {
+            let answer = oracle.ask(pending).0;
+            cycles.asked(oracle.steps());
+            let open = match answer {
                 Answer::Possible(schedule) => {
                     let schedule = self.in_trace(schedule);
                     host.deadlock(DeadlockClaim { pending: originals, schedule, level: self.level }).err()
@@ -288,9 +300,10 @@ impl<'a, 'i, 't> Asking<'a, 'i, 't> {
             }
             true
         });
-        if cut_short > 0 {
+        if outcome.cut_short > 0 {
             let reason = if self.is_over() { NOT_ASKED } else { "in too many cycles" };
-            host.leave(Subject::Acquire, reason, cut_short);
+            host.leave(Subject::Acquire, reason, outcome.cut_short);
         }
+        outcome.is_done
     }
 }

@@ -12,6 +12,7 @@ use crate::maximal::index::Index;
 use crate::maximal::sections::{HeldId, Hold};
 use snag_model::{EventId, LockId, Op};
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 /// So many earliest acquires make a task.
 const TASK: usize = 16;
@@ -33,7 +34,47 @@ pub struct Cycles<'i, 't> {
     /// In the order of the trace.
     acquires: Vec<Acquire>,
     /// Per hold and thread the acquires in which the thread holds like that.
-    under: HashMap<Hold, Vec<(usize, Vec<u32>)>>,
+    under: HashMap<Hold, Vec<Under>>,
+}
+
+/// The acquires in which a thread holds a lock.
+struct Under {
+    thread: usize,
+    /// Ascending.
+    acquires: Vec<u32>,
+    /// Where each of them is in its thread.
+    positions: Vec<u32>,
+}
+
+/// How many acquires a set has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Length {
+    /// Any number.
+    Any,
+    /// So many.
+    Exactly(usize),
+}
+
+/// What became of a visit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Visited {
+    /// How it ended.
+    pub end: End,
+    /// There may be longer sets.
+    pub longer: bool,
+    /// How many acquires were looked at.
+    pub steps: usize,
+}
+
+/// How a visit ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// All sets were visited.
+    All,
+    /// The steps were used up.
+    Steps,
+    /// The visitor had enough, or was told to stop.
+    Enough,
 }
 
 /// What is told about each set of acquires; it says whether to go on.
@@ -48,16 +89,17 @@ impl<'i, 't> Cycles<'i, 't> {
             let mut held = index.sections.set(acquire.held).iter();
             held.any(|hold| knots.tied(hold.lock, acquire.wanted.lock))
         });
-        let mut under: HashMap<Hold, Vec<(usize, Vec<u32>)>> = HashMap::new();
+        let mut under: HashMap<Hold, Vec<Under>> = HashMap::new();
         let mut places: HashMap<(Hold, usize), usize> = HashMap::new();
         for (number, acquire) in acquires.iter().enumerate() {
             for &hold in index.sections.set(acquire.held) {
                 let lists = under.entry(hold).or_default();
                 let at = *places.entry((hold, acquire.thread)).or_insert(lists.len());
                 if at == lists.len() {
-                    lists.push((acquire.thread, Vec::new()));
+                    lists.push(Under { thread: acquire.thread, acquires: Vec::new(), positions: Vec::new() });
                 }
-                lists[at].1.push(number as u32);
+                lists[at].acquires.push(number as u32);
+                lists[at].positions.push(index.threads.position(acquire.event));
             }
         }
         Cycles { index, acquires, under }
@@ -87,18 +129,47 @@ impl<'i, 't> Cycles<'i, 't> {
     /// Visits the sets of acquires of a task, looking at no more than `most_steps` acquires for each earliest one. For how many
     /// of its acquires not all sets were visited: there were too many, the visitor had enough, or `stop` said so.
     pub fn visit(&self, task: usize, most_steps: usize, stop: &dyn Fn() -> bool, visit: &mut Visit) -> usize {
-        let (first, count) = (task * TASK, self.size(task));
+        let earliest = self.earliest(task);
         let mut cut_short = 0;
-        for number in 0..count {
-            let path = vec![(first + number) as u32];
-            let mut walk = Walk { cycles: self, path, steps: 0, most_steps, stop, enough: false };
-            walk.extend(visit);
-            if walk.enough {
-                return cut_short + count - number;
+        for number in earliest.clone() {
+            match self.visit_from(number, Length::Any, most_steps, stop, visit).end {
+                End::All => {}
+                End::Steps => cut_short += 1,
+                End::Enough => return cut_short + earliest.end - number,
             }
-            cut_short += (walk.steps > most_steps) as usize;
         }
         cut_short
+    }
+
+    /// How many threads there are, or rather strands of them.
+    pub fn threads(&self) -> u64 {
+        self.index.threads.count() as u64
+    }
+
+    /// The acquires of a task, each the earliest one of its sets.
+    pub fn earliest(&self, task: usize) -> Range<usize> {
+        task * TASK..task * TASK + self.size(task)
+    }
+
+    /// Visits the sets of acquires of some length in which this one is the earliest, looking at no more than
+    /// `most_steps` others.
+    pub fn visit_from(
+        &self,
+        earliest: usize,
+        length: Length,
+        most_steps: usize,
+        stop: &dyn Fn() -> bool,
+        visit: &mut Visit,
+    ) -> Visited {
+        let path = vec![earliest as u32];
+        let mut walk = Walk { cycles: self, path, length, longer: false, steps: 0, most_steps, stop, enough: false };
+        walk.extend(visit);
+        let end = match () {
+            () if walk.enough => End::Enough,
+            () if walk.steps > most_steps => End::Steps,
+            () => End::All,
+        };
+        Visited { end, longer: walk.longer, steps: walk.steps }
     }
 
     fn get(&self, number: u32) -> &Acquire {
@@ -126,6 +197,9 @@ impl<'i, 't> Cycles<'i, 't> {
 struct Walk<'c, 'i, 't, 's> {
     cycles: &'c Cycles<'i, 't>,
     path: Vec<u32>,
+    length: Length,
+    /// A path was as long as it may be, and no cycle.
+    longer: bool,
     steps: usize,
     most_steps: usize,
     stop: &'s dyn Fn() -> bool,
@@ -141,11 +215,8 @@ impl Walk<'_, '_, '_, '_> {
         let shared = Hold { lock: last.wanted.lock, shared: true };
         let ways = if last.wanted.shared { &[exclusive][..] } else { &[exclusive, shared][..] };
         for hold in ways {
-            for (thread, list) in cycles.under.get(hold).into_iter().flatten() {
-                if *thread == last.thread {
-                    continue;
-                }
-                for &next in self.open(last, *thread, list) {
+            for under in cycles.under.get(hold).into_iter().flatten().filter(|under| under.thread != last.thread) {
+                for &next in self.open(last, under) {
                     self.steps += 1;
                     self.enough |= self.steps.is_multiple_of(STEPS) && (self.stop)();
                     if self.enough || self.steps > self.most_steps {
@@ -161,21 +232,30 @@ impl Walk<'_, '_, '_, '_> {
         }
     }
 
-    /// The acquires of a list, later than the first of the cycle, that the saturated order does not put before or after one.
-    fn open<'l>(&self, acquire: &Acquire, thread: usize, list: &'l [u32]) -> &'l [u32] {
+    /// The acquires of a thread, later than the first of the cycle, that the saturated order does not put before or
+    /// after one.
+    fn open<'u>(&self, acquire: &Acquire, under: &'u Under) -> &'u [u32] {
         let Index { threads, saturated, .. } = self.cycles.index;
-        let event = |&number: &u32| self.cycles.get(number).event;
-        let before = threads.previous(acquire.event).map_or(0, |previous| saturated.row(previous).get(thread));
-        let earliest = list.partition_point(|&number| number <= self.path[0]);
-        let low = list.partition_point(|number| threads.position(event(number)) < before).max(earliest);
+        let before = threads.previous(acquire.event).map_or(0, |previous| saturated.row(previous).get(under.thread));
+        let mut low = under.positions.partition_point(|&position| position < before);
+        if under.acquires.get(low).is_some_and(|&number| number <= self.path[0]) {
+            low += under.acquires[low..].partition_point(|&number| number <= self.path[0]);
+        }
         let position = threads.position(acquire.event);
-        let follows = |number: &u32| {
-            threads
-                .previous(event(number))
-                .is_some_and(|previous| saturated.row(previous).get(acquire.thread) > position)
+        let follows = |&number: &u32| {
+            let previous = threads.previous(self.cycles.get(number).event);
+            previous.is_some_and(|previous| saturated.row(previous).get(acquire.thread) > position)
         };
-        let high = list.partition_point(|number| !follows(number));
-        &list[low..high.max(low)]
+        // Mostly few are left, and of a long list each question costs a look at two orders.
+        let mut bound = 1;
+        let rest = &under.acquires[low..];
+        while rest.get(bound - 1).is_some_and(|number| !follows(number)) {
+            bound *= 2;
+        }
+        let known = bound / 2;
+        let until = (bound - 1).min(rest.len());
+        let high = known + rest[known..until.max(known)].partition_point(|number| !follows(number));
+        &rest[..high]
     }
 
     fn step(&mut self, next: u32, visit: &mut Visit) {
@@ -191,11 +271,15 @@ impl Walk<'_, '_, '_, '_> {
             return;
         }
         self.path.push(next);
-        if cycles.waits(next, start) {
+        let is_longest = self.length == Length::Exactly(self.path.len());
+        if !cycles.waits(next, start) {
+            self.longer |= is_longest;
+            if !is_longest {
+                self.extend(visit);
+            }
+        } else if is_longest || self.length == Length::Any {
             let events: Vec<EventId> = self.path.iter().map(|&member| cycles.get(member).event).collect();
             self.enough |= !visit(&events);
-        } else {
-            self.extend(visit);
         }
         self.path.pop();
     }

@@ -153,6 +153,10 @@ impl Oracle for Steps<'_, '_, '_> {
         answer
     }
 
+    fn steps(&self) -> u64 {
+        self.queries.effort.steps
+    }
+
     fn diverging(&self) -> &[EventId] {
         &[]
     }

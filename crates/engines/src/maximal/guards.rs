@@ -8,8 +8,9 @@
 //!   something else as long as somebody is inside, and nobody can come in. At `control` a read-modify-write is sure to have
 //!   read that only once a branch follows it; so a thread counts as inside from that branch on.
 //! - The same if the cell starts with a write, as that of a lock on the heap does, instead of the initial memory: one that
-//!   comes before all else by the hard order. It may start again in the same way. (Not at `control`, where what
-//!   such a write leaves depends on what its thread has read.)
+//!   comes before all else by the saturated order, because of forks, or because whoever comes in has read where the
+//!   lock is. It may start again in the same way. (Not at `control`, where what such a write leaves depends on what its
+//!   thread has read.)
 //!
 //! - The same if only a part of the cell's bits says whether it is free, and the others note something else.
 //! - A counter that is used as a lock for reading and writing ([`crate::maximal::tally`]).
@@ -203,7 +204,7 @@ fn counter(index: &Index, cell: usize, writes: &[EventId], part: Part) -> Option
 impl Spin {
     /// Whether the cell starts, or starts again, with a write: everything else is before it or will have to be after it.
     fn starts(&self, index: &Index, event: EventId, op: Op) -> bool {
-        let before = |write: &EventId| index.hard.reaches(&index.threads, *write, event);
+        let before = |write: &EventId| index.saturated.reaches(&index.threads, *write, event);
         index.level == Level::Value && op != Op::Rmw && self.inside.is_empty() && self.last.values().all(before)
     }
 
@@ -214,7 +215,7 @@ impl Spin {
             (self.start, self.free) = (Some(event), None);
             return true;
         }
-        if self.start.is_some_and(|start| !index.hard.reaches(&index.threads, start, event)) {
+        if self.start.is_some_and(|start| !index.saturated.reaches(&index.threads, start, event)) {
             return false;
         }
         let read = match op {

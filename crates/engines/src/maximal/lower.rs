@@ -84,6 +84,8 @@ impl<'t> Lowered<'t> {
         match schedule {
             Schedule::List(events) => Schedule::List(list(events)),
             Schedule::Prefixes(ends) => Schedule::Prefixes(ends.into_iter().map(|end| self.cut(end)).collect()),
+            // Events that were added may end a turn, so turns are taken apart.
+            Schedule::Turns { .. } => Schedule::List(list(schedule.iter(self.trace()).collect())),
             Schedule::Continued { as_observed, then } => {
                 Schedule::Continued { as_observed: self.cut(as_observed), then: list(then) }
             }

@@ -12,7 +12,7 @@
 //!
 //! | to learn about | read |
 //! |---|---|
-//! | which pairs and cycles are asked about | `pairs`, `cycles`, `contended`, `guards` |
+//! | which pairs and cycles are asked about | `pairs`, `cycles`, `deepening`, `contended`, `guards` |
 //! | one question, and who answers it | `query`; its stages `cuts`, `nogood`, `observed`, `search` |
 //! | what is known before anything is asked | `index`; its orders `hard`, `saturation`, `observed` |
 //! | one about memory orders | `unordered`, `heard` |
@@ -27,6 +27,7 @@ mod contended;
 mod counts;
 mod cuts;
 mod cycles;
+mod deepening;
 mod engine;
 mod formula;
 mod gallop;
@@ -63,7 +64,7 @@ mod windows;
 pub mod z3;
 
 pub use crate::missing::Missing;
-pub use cycles::{Cycles, Visit};
+pub use cycles::{Cycles, End, Length, Visit, Visited};
 pub use engine::{MC, RDIT, SB};
 pub use index::Index;
 pub use lower::Lowered;

@@ -99,6 +99,9 @@ pub struct Limits {
     /// How many events before the target the local stage lets go of, one attempt after the other; what suits the level
     /// if nothing is said.
     pub local: Option<&'static [u32]>,
+    /// How many events before the target a schedule that keeps the order of the trace may begin to leave events out,
+    /// the first number with which there is one; fewer are checked sooner.
+    pub late: &'static [u32],
     /// At level `symbolic`: branches may go the other way.
     pub may_diverge: bool,
     /// A search may take so many steps ([`Effort::steps`]).
@@ -113,6 +116,7 @@ impl Default for Limits {
             backend: Backend::default(),
             search_only: false,
             local: None,
+            late: &LATE,
             may_diverge: true,
             steps: u64::MAX,
             stop: None,
@@ -219,6 +223,9 @@ impl<'i, 't> Queries<'i, 't> {
     }
 }
 
+/// What suits most traces.
+const LATE: [u32; 3] = [1_000, 10_000, 100_000];
+
 /// One query on its way through the stages.
 struct Query<'q, 'i> {
     index: &'i Index<'i>,
@@ -239,6 +246,7 @@ impl<'i> Query<'_, 'i> {
             if S::KEEPS_OBSERVED
                 && let Some(cut) = ideal(self.index, &cuts)
             {
+                let cut = self.late_ideal().unwrap_or(cut);
                 return (Answer::Possible(Schedule::Prefixes(self.index.threads.ends(&cut))), Stage::Ideal);
             }
             for &distance in self.limits.local.unwrap_or(S::LOCAL) {
@@ -259,6 +267,18 @@ impl<'i> Query<'_, 'i> {
             Found::Stalled => Answer::Unknown(Undecided::Stalled),
         };
         (answer, Stage::Search)
+    }
+
+    /// An ideal that has all of the trace but the last few events before the target: a larger one, but it begins as
+    /// most others do, so that they can be checked together.
+    fn late_ideal(&self) -> Option<Vec<u32>> {
+        let Target { events, base: whole, end } = self.target;
+        let first = events.iter().min()?;
+        self.limits.late.iter().find_map(|&distance| {
+            let base = EventId(first.0.checked_sub(distance)?);
+            let cuts = Cuts::of(self.index, &Target { events, base, end }).filter(|_| base > whole)?;
+            ideal(self.index, &cuts)
+        })
     }
 
     /// Searches, and says what a refutation has used.

@@ -124,6 +124,10 @@ impl Oracle for Timed<'_, '_> {
         self.queries.ask(events)
     }
 
+    fn steps(&self) -> u64 {
+        self.queries.effort.steps
+    }
+
     fn diverging(&self) -> &[EventId] {
         &self.queries.diverging
     }

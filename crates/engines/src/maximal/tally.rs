@@ -76,7 +76,7 @@ impl Tally {
     /// The next write of the cell; false if it does not fit.
     pub fn follow(&mut self, index: &Index, event: EventId, op: Op, cell: usize, part: Part) -> bool {
         let thread = index.threads.thread(event);
-        let before = |write: &EventId| index.hard.reaches(&index.threads, *write, event);
+        let before = |write: &EventId| index.saturated.reaches(&index.threads, *write, event);
         let starts = op != Op::Rmw && self.inside.is_empty() && self.last.values().all(before);
         self.last.insert(thread, event);
         if starts {
@@ -91,7 +91,7 @@ impl Tally {
         }
         if op != Op::Rmw
             || index.memory.cells_of(event).len() != 1
-            || self.start.is_some_and(|start| !index.hard.reaches(&index.threads, start, event))
+            || self.start.is_some_and(|start| !index.saturated.reaches(&index.threads, start, event))
         {
             return false;
         }

@@ -15,9 +15,9 @@ use crate::run::{Done, run_steps};
 use crate::so_far::{Publish, SoFar};
 use crate::time::Time;
 pub use condensed::{Changed, Condensed, Private, Sieve, Survey};
-use snag_checker::Checker;
+use snag_checker::{Checker, Series};
 use snag_engines::{EngineRef, Subject};
-use snag_model::{Cells, EventId, Level, RaceKind, Schedule, Trace};
+use snag_model::{Cells, EventId, Level, RaceKind, Rest, Schedule, Trace};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -255,12 +255,20 @@ impl<'t> Whole<'t> {
             }
             verdict.is_ok()
         });
+        // They come as they were found, which is about the order of the trace.
+        let mut series: Option<Series> = None;
         analysis.deadlocks.retain_mut(|deadlock| {
             let verdict = match &checker {
                 Some(checker) if expanded(&mut deadlock.witness, &deadlock.pending) => {
-                    let events = deadlock.witness.iter(whole);
-                    let Deadlock { pending, level, spurious, .. } = &*deadlock;
-                    let verdict = checker.check_deadlock_with_spurious(events, pending, *level, spurious);
+                    let Deadlock { pending, level, witness, spurious, .. } = &*deadlock;
+                    let verdict = match spurious.is_empty() {
+                        false => checker.check_deadlock_with_spurious(witness.iter(whole), pending, *level, spurious),
+                        true => {
+                            let at_level = series.take().filter(|series| series.level() == *level);
+                            let series = series.insert(at_level.unwrap_or_else(|| checker.series(*level)));
+                            series.check_deadlock(witness, pending)
+                        }
+                    };
                     verdict.map_err(|_| NOT_ACCEPTED)
                 }
                 _ => Err(NOT_CHECKED),
@@ -326,50 +334,32 @@ impl<'t> Whole<'t> {
     /// numbers).
     fn expand(&self, condensed: &Condensed, schedule: &Schedule, leads_to: &[EventId]) -> Schedule {
         let whole = self.trace;
-        let events = match schedule {
-            Schedule::Prefixes(ends) => {
-                let own = condensed.trace.events.threads();
-                // Directly behind the last event of the thread, where that is known. Elsewhere more of the thread may come along, which
-                // depends on nothing that is not before it in the thread.
-                let end = |(thread, end): (usize, &EventId)| match end.index().checked_sub(1) {
-                    Some(last) if own.get(last).is_some_and(|own| own.index() == thread) => {
-                        EventId(condensed.original(EventId::new(last)).0 + 1)
-                    }
-                    _ => condensed.original(*end).min(EventId::new(whole.len())),
-                };
-                let mut ends: Vec<EventId> = ends.iter().enumerate().map(end).collect();
-                leads_to.iter().for_each(|&event| ends[whole.thread_of(event).index()] = event);
-                return Schedule::Prefixes(ends);
+        let own = condensed.trace.events.threads();
+        let (ends, rest) = schedule.parts(&condensed.trace);
+        let (Rest::Events(rest) | Rest::Turns(rest)) = rest;
+        // Directly behind the last event of the thread, where that is known. Elsewhere more of the thread may come
+        // along, which depends on nothing that is not before it in the thread.
+        let end = |(thread, end): (usize, &EventId)| match end.index().checked_sub(1) {
+            Some(last) if own.get(last).is_some_and(|own| own.index() == thread) => {
+                EventId(condensed.original(EventId::new(last)).0 + 1)
             }
-            Schedule::List(events) => events,
-            Schedule::Continued { then, .. } => then,
+            _ => condensed.original(*end).min(EventId::new(whole.len())),
         };
-        let as_observed = match schedule {
-            Schedule::Continued { as_observed, .. } => *as_observed,
-            _ => EventId::new(events.iter().enumerate().take_while(|(at, event)| event.index() == *at).count()),
-        };
-        let rest = match schedule {
-            Schedule::List(events) => &events[as_observed.index()..],
-            _ => events,
-        };
-        let begin = condensed.original(as_observed).min(EventId::new(whole.len()));
-        // Where each thread goes on.
-        let mut next = vec![begin; whole.tables.thread_count()];
-        let mut then = Vec::new();
-        let mut run_to = |end: EventId, then: &mut Vec<EventId>| {
-            let thread = whole.thread_of(end).index();
-            let from = std::mem::replace(&mut next[thread], EventId(end.0 + 1));
-            let own = self.of_thread(thread);
-            let first = own.partition_point(|&event| event < from);
-            then.extend(own[first..].iter().take_while(|&&event| event < end));
-        };
-        for &event in rest {
-            let event = condensed.original(event);
-            run_to(event, &mut then);
-            then.push(event);
+        let mut ends: Vec<EventId> = ends.iter().enumerate().map(end).collect();
+        // What was left out before an event comes with it, in the turn of its thread.
+        let mut turns: Vec<EventId> = rest.iter().map(|&event| condensed.original(event)).collect();
+        for &event in leads_to {
+            let thread = whole.thread_of(event);
+            match turns.iter().rfind(|&&turn| whole.thread_of(turn) == thread) {
+                None => ends[thread.index()] = event,
+                Some(&turn) => {
+                    let own = self.of_thread(thread.index());
+                    let before = own.partition_point(|&other| other < event);
+                    turns.extend(own[..before].last().filter(|&&last| last > turn));
+                }
+            }
         }
-        leads_to.iter().for_each(|&event| run_to(event, &mut then));
-        Schedule::Continued { as_observed: begin, then }
+        if turns.is_empty() { Schedule::Prefixes(ends) } else { Schedule::Turns { ends, turns } }
     }
 }
 

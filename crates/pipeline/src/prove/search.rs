@@ -127,7 +127,7 @@ fn ask_all(filing: &Filing, index: &Index, pairs: &[[EventId; 2]], limits: &Limi
     answers.into_iter().map(|answer| answer.into_inner().expect("no worker panics")).collect()
 }
 
-/// Looks for one deadlock for each set of locks. Whether there is any.
+/// Looks for one deadlock for each cycle of locations. Whether there is any.
 fn deadlocks(filing: &Filing, index: &Index, lowered: &Lowered, level: Level, limits: &Limits) -> bool {
     let cycles = Cycles::of(index);
     let mut queries = Queries::new(index, limits.clone());
@@ -140,7 +140,7 @@ fn deadlocks(filing: &Filing, index: &Index, lowered: &Lowered, level: Level, li
         }
         left += cycles.visit(task, MOST_STEPS, &|| is_over(limits), &mut |pending| {
             let originals: Vec<EventId> = pending.iter().filter_map(|&event| lowered.original(event)).collect();
-            if filing.knows_deadlock(&originals) {
+            if filing.meets_cycle(&originals) {
                 any = true;
             } else {
                 match queries.ask(pending).0 {

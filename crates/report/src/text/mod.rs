@@ -20,11 +20,10 @@ use crate::number::{counted, grouped, seconds};
 use crate::suppress::Suppressed;
 use crate::values::Values;
 use crate::{cause, describe, digest, story, words};
-use snag_model::{EventId, FaultKind, LockId, Op, RaceKind, Schedule, ThreadId, Trace};
+use snag_model::{EventId, FaultKind, LockId, Op, RaceKind, Schedule, ThreadCounts, ThreadId, Trace};
 use snag_pipeline::engines::OBSERVED;
 use snag_pipeline::{Analysis, Candidate, Deadlock, EngineRef, EngineReport, Fault, Race};
 use snag_pipeline::{Cost, Guarantee};
-use std::collections::HashMap;
 use std::io::{self, Write};
 use table::Table;
 
@@ -51,7 +50,8 @@ impl<W: Write> Report for Text<W> {
     fn trace(&mut self, findings: &Findings) -> io::Result<()> {
         let Findings { path, trace, events, analysis, suppressed, background, enough } = *findings;
         let (out, style) = (&mut self.out, &self.style);
-        let mut writer = TraceText { out, style, trace, events, analysis, background, enough };
+        let counts = ThreadCounts::new(trace);
+        let mut writer = TraceText { out, style, trace, counts: &counts, events, analysis, background, enough };
         if self.style.headings {
             writeln!(writer.out, "{}\n", self.style.bold(format_args!("== {} ==", words::clean(path))))?;
         }
@@ -90,6 +90,7 @@ struct TraceText<'a, W> {
     out: &'a mut W,
     style: &'a Style,
     trace: &'a Trace,
+    counts: &'a ThreadCounts<'a>,
     /// How many events it has.
     events: u64,
     analysis: &'a Analysis,
@@ -109,7 +110,7 @@ impl<W: Write> TraceText<'_, W> {
         }
         self.line(&pair_count(race.count))?;
         let goal = race_goal(self.trace, race);
-        self.witness(&leads_up(race), &goal, |_| "race".to_owned())
+        self.witness(&leads_up(self.trace, race), &goal, |_| "race".to_owned())
     }
 
     fn deadlock(&mut self, number: u64, deadlock: &Deadlock) -> io::Result<()> {
@@ -120,6 +121,9 @@ impl<W: Write> TraceText<'_, W> {
             self.line(&waiting(trace, event, holders))?;
         }
         self.line(&deadlock_guarantee(trace, self.analysis, deadlock))?;
+        if deadlock.count > 1 {
+            self.line(&cycle_count(deadlock.count))?;
+        }
         for line in spurious(trace, &deadlock.spurious) {
             self.line(&line)?;
         }
@@ -200,7 +204,7 @@ impl<W: Write> TraceText<'_, W> {
 
     /// The witness as a table; nothing if it is empty, as the accesses were printed already.
     fn witness(&mut self, witness: &Schedule, goal: &Goal, mark: impl Fn(EventId) -> String) -> io::Result<()> {
-        let digest = if self.style.full { Vec::new() } else { digest(self.trace, witness, goal) };
+        let digest = if self.style.full { Vec::new() } else { digest(self.trace, self.counts, witness, goal) };
         let rows = || -> Box<dyn Iterator<Item = Row> + '_> {
             if self.style.full {
                 let in_time = |(number, _): &(usize, EventId)| !number.is_multiple_of(ROWS) || !(self.enough)();
@@ -438,21 +442,22 @@ pub(crate) fn pair_count(count: u64) -> String {
     format!("{} of events at these locations", counted(count, "pair"))
 }
 
+/// How many sets of acquires wait for each other like that.
+pub(crate) fn cycle_count(count: u64) -> String {
+    format!("{} of acquires at these locations", counted(count, "set"))
+}
+
 /// The part of a race's witness that is before what it leads to.
-pub(crate) fn leads_up(race: &Race) -> Schedule {
+pub(crate) fn leads_up(trace: &Trace, race: &Race) -> Schedule {
     match (&race.witness, race.kind) {
+        (witness, RaceKind::Predictable) => witness.clone(),
         (Schedule::Continued { as_observed, then }, RaceKind::Order) if then.is_empty() => {
             Schedule::Continued { as_observed: EventId(as_observed.0.saturating_sub(1)), then: Vec::new() }
         }
-        (Schedule::List(events), RaceKind::Order) => Schedule::List(events[..events.len().saturating_sub(1)].to_vec()),
-        (Schedule::Continued { as_observed, then }, RaceKind::Order) => {
-            Schedule::Continued { as_observed: *as_observed, then: then[..then.len() - 1].to_vec() }
+        // The later access is the last event, or one of those that come in the order of the trace.
+        (witness, RaceKind::Order) => {
+            Schedule::List(witness.iter(trace).filter(|&event| event != race.second).collect())
         }
-        (Schedule::Prefixes(ends), RaceKind::Order) => {
-            let last = |&end: &EventId| if end.0 == race.second.0 + 1 { race.second } else { end };
-            Schedule::Prefixes(ends.iter().map(last).collect())
-        }
-        (witness, RaceKind::Predictable) => witness.clone(),
     }
 }
 
@@ -491,26 +496,17 @@ pub(crate) fn deadlock_goal(trace: &Trace, deadlock: &Deadlock, holders: &[Vec<T
     goal
 }
 
-/// Who holds, after the witness, the lock that each pending acquire waits for.
+/// Which of the threads of a deadlock hold the lock that each of its acquires waits for.
 pub(crate) fn holders(trace: &Trace, deadlock: &Deadlock) -> Vec<Vec<ThreadId>> {
-    let wanted: Vec<Option<LockId>> = deadlock.pending.iter().map(|&event| digest::takes(trace, event)).collect();
-    let mut depth: HashMap<(LockId, ThreadId), u32> = HashMap::new();
-    for event in deadlock.witness.iter(trace) {
-        let thread = trace.thread_of(event);
-        if let Some(lock) = digest::takes(trace, event).filter(|&lock| wanted.contains(&Some(lock))) {
-            *depth.entry((lock, thread)).or_default() += 1;
-        }
-        if let Some(lock) = digest::gives_up(trace, event) {
-            depth.entry((lock, thread)).and_modify(|depth| *depth = depth.saturating_sub(1));
-        }
-    }
-    let holding = |lock: &Option<LockId>| {
-        let mut threads: Vec<ThreadId> =
-            depth.iter().filter(|(key, depth)| Some(key.0) == *lock && **depth > 0).map(|(key, _)| key.1).collect();
+    let holding = |event: &EventId| -> Vec<ThreadId> {
+        let wanted = digest::takes(trace, *event);
+        let all = deadlock.pending.iter().zip(&deadlock.held).filter(|(other, _)| *other != event);
+        let hold = all.filter(|(_, held)| wanted.is_some_and(|lock| held.contains(&lock)));
+        let mut threads: Vec<ThreadId> = hold.map(|(&other, _)| trace.thread_of(other)).collect();
         threads.sort_unstable();
         threads
     };
-    wanted.iter().map(holding).collect()
+    deadlock.pending.iter().map(holding).collect()
 }
 
 /// Whether an engine need be mentioned: not if all it could say is that nothing went wrong.

@@ -148,6 +148,8 @@ fn a_deadlock_says_who_waits_for_whom() {
         engine: SHB,
         level: Level::Writer,
         pending: vec![EventId(1), EventId(5)],
+        held: vec![vec![LockId(0)], vec![LockId(1)]],
+        count: 3,
         witness: Schedule::List(vec![EventId(0), EventId(4)]),
         spurious: Vec::new(),
     };
@@ -155,6 +157,7 @@ fn a_deadlock_says_who_waits_for_whom() {
     let text = print(&trace, &analysis, Style::default());
     assert!(text.starts_with("D1  deadlock: a waits for m, b waits for l\n"), "{text}");
     assert!(text.contains("a  acquire m at A:2 (event 1); m is held by b\n"), "{text}");
+    assert!(text.contains("    3 sets of acquires at these locations\n"), "{text}");
     assert!(text.contains("        5             acquire l  B:2       ◀ waits\n"), "{text}");
     assert!(text.contains("shb: no races, 1 deadlock ("), "{text}");
 }

@@ -16,7 +16,7 @@ use snag_report::html::Html;
 use snag_report::json::Json;
 use snag_report::sarif::Sarif;
 use snag_report::text::Text;
-use snag_report::{Style, Suppressions, live};
+use snag_report::{Style, Suppressions, Witnesses, live};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -104,13 +104,24 @@ pub struct Analysis {
     /// threads could have in common is kept [default: 8388608, and more for engines that are quick]
     #[arg(long, value_name = "N")]
     whole: Option<u64>,
-    /// Print witnesses in full, event by event
+    /// How witnesses are written
+    #[arg(long, value_name = "FORM", default_value = "compact")]
+    witness: Witness,
+    /// The same as --witness full
     #[arg(long)]
     full: bool,
     /// Also show lines of source files that lie below this folder; may be given several times [default: sources below the working
     /// directory, and those of the recorded program if it is here, unchanged]
     #[arg(long, value_name = "DIR")]
     source_root: Vec<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Witness {
+    /// What explains them, and in JSON how far each thread gets
+    Compact,
+    /// Event by event
+    Full,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -178,6 +189,7 @@ fn follow(context: &Context, args: &Args) -> Result<Status, Failure> {
         (analysis.all_pairs, "--all-pairs"),
         (analysis.all, "--all"),
         (analysis.full, "--full"),
+        (analysis.witness == Witness::Full, "--witness full"),
         (analysis.no_reduce, "--no-reduce"),
         (analysis.ignore_missing, "--ignore-missing"),
         (!analysis.global.is_empty(), "--global"),
@@ -312,7 +324,8 @@ impl<'a> Prepared<'a> {
     /// Analyses traces and reports.
     pub fn analyse(self, context: &Context, traces: &[PathBuf]) -> Result<Status, Failure> {
         let Prepared { args, suppressions, globals, output } = self;
-        let style = Style { full: args.full, headings: traces.len() > 1, ..context.style(!output.is_stdout()) };
+        let full = args.full || args.witness == Witness::Full;
+        let style = Style { full, headings: traces.len() > 1, ..context.style(!output.is_stdout()) };
         let job = Job {
             traces,
             options: options(context, args),
@@ -327,9 +340,9 @@ impl<'a> Prepared<'a> {
         };
         survey::run(context, &job, output, |out| match args.format {
             Format::Text => Box::new(Text::new(out, style)),
-            Format::Json => Box::new(Json::new(out)),
+            Format::Json => Box::new(Json::new(out, if full { Witnesses::Full } else { Witnesses::Compact })),
             Format::Sarif => Box::new(Sarif::new(out)),
-            Format::Html => Box::new(Html::new(out, args.full)),
+            Format::Html => Box::new(Html::new(out, full)),
         })
     }
 }

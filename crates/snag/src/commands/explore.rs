@@ -136,7 +136,7 @@ fn json(out: &mut Output, program: &Program, explored: &Explored) -> Result<(), 
         .iter()
         .map(|(location, message)| json!({ "location": location, "message": message }))
         .collect();
-    let document = json!({ "snag": 1, "program": program.file, "states": explored.states,
+    let document = json!({ "snag": snag_report::VERSION, "program": program.file, "states": explored.states,
         "complete": explored.complete, "races": races, "deadlocks": deadlocks, "failures": failures });
     writeln!(out, "{document}")?;
     Ok(())

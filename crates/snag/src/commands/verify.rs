@@ -14,11 +14,13 @@ use crate::failure::{Failure, Status};
 use crate::input::{self, Source};
 use crate::interrupt;
 use crate::output::Output;
-use snag_checker::Checker;
+use crate::witness_claim::Claimed;
+use snag_checker::{Checker, Series};
 use snag_model::tables::DESCRIPTOR;
 use snag_model::{Action, Cells, EventId, FaultKind, Level, LockId, Op, RaceKind, ThreadId, Trace};
 use snag_recorder::recorded::Part;
 use snag_report::printable;
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -63,14 +65,17 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
         return Err(in_findings(message).into());
     }
     let cells = Cells::of(&trace);
+    let about = Claimed::about(&trace);
     // Whatever is wrong with the file is said before anything is answered.
-    let claimed = claimed_events(findings.read()?, index, trace.len()).map_err(in_findings)?;
+    let claimed = claimed_events(findings.read()?, index, &about).map_err(in_findings)?;
     let held = held_locks(&trace, claimed);
     // For what was found as if no method were missing.
     let without = trace.events.ops().contains(&Op::MethodBegin).then(|| trace.without_missing());
     let without_cells = without.as_ref().map(Cells::of);
     let ignoring = without.as_ref().zip(without_cells.as_ref()).map(|(trace, cells)| Checker::new(trace, cells));
-    let judge = Judge { trace: &trace, checker: Checker::new(&trace, &cells), ignoring, held };
+    let checker = Checker::new(&trace, &cells);
+    let (ignoring, series) = (ignoring.as_ref(), RefCell::default());
+    let judge = Judge { trace: &trace, about: &about, checker: &checker, ignoring, series, held };
     let mut output = Output::open(None)?;
     let (mut accepted, mut rejected) = (0u64, 0u64);
     let mut closed = None;
@@ -184,18 +189,21 @@ impl FindingsFile {
 
 struct Judge<'a> {
     trace: &'a Trace,
-    checker: Checker<'a>,
+    about: &'a Claimed<'a>,
+    checker: &'a Checker<'a>,
     /// One that knows of no missing methods, if the trace has some.
-    ignoring: Option<Checker<'a>>,
+    ignoring: Option<&'a Checker<'a>>,
+    /// What they have executed of the trace, by whether missing methods are ignored, and by level.
+    series: RefCell<HashMap<(bool, Level), Series<'a>>>,
     /// Names of the locks held at the events of all claimed races.
     held: HashMap<u32, Vec<String>>,
 }
 
-/// The events of all races that a document claims, which must make sense for a trace of so many events.
-fn claimed_events(document: impl Read, index: usize, events: usize) -> Result<HashSet<u32>, String> {
+/// The events of all races that a document claims, which must make sense for this trace.
+fn claimed_events(document: impl Read, index: usize, about: &Claimed) -> Result<HashSet<u32>, String> {
     let mut claimed = HashSet::new();
     document::claims(document, index, &mut |claim| {
-        makes_sense(&claim, events).map_err(|message| format!("{}: {message}", claim.id()))?;
+        makes_sense(&claim, about).map_err(|message| format!("{}: {message}", claim.id()))?;
         if let Claim::Race(race) = claim {
             claimed.extend([race.first.event, race.second.event]);
         }
@@ -204,19 +212,17 @@ fn claimed_events(document: impl Read, index: usize, events: usize) -> Result<Ha
     Ok(claimed)
 }
 
-/// Whether a claim is one about a trace of so many events, true or not.
-fn makes_sense(claim: &Claim, events: usize) -> Result<(), String> {
-    let in_range = |mut numbers: Box<dyn Iterator<Item = u32> + '_>| match numbers.find(|&n| n as usize >= events) {
-        None => Ok(()),
-        Some(event) => Err(format!("event {event} is out of range: the trace has {events} events")),
-    };
+/// Whether a claim is one about this trace, true or not.
+fn makes_sense(claim: &Claim, about: &Claimed) -> Result<(), String> {
+    let in_range = |number: u32| about.event(number).map(|_| ());
     match claim {
         Claim::Race(race) => {
             let (level, kind) = (level(&race.level)?, kind(race)?);
             let reads = race.reads.iter().map(|read| read.event);
             let others = race.diverging.iter().copied().chain(reads).chain([race.first.event, race.second.event]);
-            let others = others.chain(race.as_observed.checked_sub(1)).chain(race.spurious.iter().copied());
-            in_range(Box::new(race.witness.iter().copied().chain(others)))?;
+            let others = others.chain(race.spurious.iter().copied());
+            about.schedule(race.as_observed, &race.witness)?;
+            others.into_iter().try_for_each(in_range)?;
             if kind == RaceKind::Order && (level == Level::Symbolic || !race.diverging.is_empty()) {
                 return Err("a race by memory order is no matter of level 'symbolic'".to_owned());
             }
@@ -229,14 +235,17 @@ fn makes_sense(claim: &Claim, events: usize) -> Result<(), String> {
         }
         Claim::Deadlock(deadlock) => {
             level(&deadlock.level)?;
-            let pending = deadlock.pending.iter().map(|claim| claim.event).chain(deadlock.as_observed.checked_sub(1));
-            let others = pending.chain(deadlock.spurious.iter().copied());
-            in_range(Box::new(deadlock.witness.iter().copied().chain(others)))?;
+            about.schedule(deadlock.as_observed, &deadlock.witness)?;
+            let pending = deadlock.pending.iter().map(|claim| claim.event);
+            pending.chain(deadlock.spurious.iter().copied()).try_for_each(in_range)?;
         }
         Claim::Fault(fault) => {
             fault_kind(fault)?;
             let events = fault.first.iter().chain([&fault.second]).map(|claim| claim.event);
-            in_range(Box::new(events.chain(fault.witness.iter().flatten().copied())))?;
+            events.into_iter().try_for_each(in_range)?;
+            if let Some(witness) = &fault.witness {
+                about.schedule(0, witness)?;
+            }
             if let Some(level_said) = &fault.level {
                 level(level_said)?;
             }
@@ -294,11 +303,11 @@ fn held_locks(trace: &Trace, wanted: HashSet<u32>) -> HashMap<u32, Vec<String>> 
 /// Accepted, or why not.
 type Verdict = Result<(), String>;
 
-impl Judge<'_> {
+impl<'a> Judge<'a> {
     /// The verdict about a claim, with missing methods ignored or not; an error if the claim makes no sense for this trace, as when the file
     /// has changed since it was looked at.
     fn claim(&self, claim: &Claim, ignoring: bool) -> Result<Verdict, String> {
-        let judged = makes_sense(claim, self.trace.len()).and_then(|()| match claim {
+        let judged = makes_sense(claim, self.about).and_then(|()| match claim {
             Claim::Race(race) => self.race(race, ignoring),
             Claim::Deadlock(deadlock) => self.deadlock(deadlock, ignoring),
             Claim::Fault(fault) => self.fault(fault),
@@ -327,17 +336,26 @@ impl Judge<'_> {
                 )));
             }
         }
-        let schedule = (0..race.as_observed).chain(race.witness.iter().copied()).map(EventId);
+        let schedule = self.about.schedule(race.as_observed, &race.witness)?;
         let verdict = match level {
-            _ if kind(race)? == RaceKind::Order => self.checker(ignoring).check_order(schedule, first, second, level),
-            Level::Symbolic => {
+            Level::Symbolic if kind(race)? != RaceKind::Order => {
                 let diverging = events(&race.diverging);
                 let reads: Vec<_> = race.reads.iter().map(|read| (EventId(read.event), read.value)).collect();
-                self.checker(ignoring).check_race_with_values(schedule, &diverging, &reads, first, second)
+                self.checker(ignoring).check_race_with_values(
+                    schedule.iter(self.trace),
+                    &diverging,
+                    &reads,
+                    first,
+                    second,
+                )
+            }
+            _ if !race.spurious.is_empty() => {
+                let (events, spurious) = (schedule.iter(self.trace), events(&race.spurious));
+                self.checker(ignoring).check_race_with_spurious(events, first, second, level, &spurious)
             }
             _ => {
-                let spurious = events(&race.spurious);
-                self.checker(ignoring).check_race_with_spurious(schedule, first, second, level, &spurious)
+                let kind = kind(race)?;
+                self.in_series(ignoring, level, |series| series.check(kind, &schedule, first, second))
             }
         };
         Ok(verdict.map_err(|violation| violation.to_string()))
@@ -352,9 +370,15 @@ impl Judge<'_> {
                 return Ok(Err(self.differs(claim.event)));
             }
         }
-        let schedule = (0..deadlock.as_observed).chain(deadlock.witness.iter().copied()).map(EventId);
+        let schedule = self.about.schedule(deadlock.as_observed, &deadlock.witness)?;
         let spurious = events(&deadlock.spurious);
-        let verdict = self.checker(ignoring).check_deadlock_with_spurious(schedule, &pending, level, &spurious);
+        let verdict = match level {
+            _ if !spurious.is_empty() || level == Level::Symbolic => {
+                let events = schedule.iter(self.trace);
+                self.checker(ignoring).check_deadlock_with_spurious(events, &pending, level, &spurious)
+            }
+            _ => self.in_series(ignoring, level, |series| series.check_deadlock(&schedule, &pending)),
+        };
         Ok(verdict.map_err(|violation| violation.to_string()))
     }
 
@@ -371,7 +395,8 @@ impl Judge<'_> {
         let verdict = match (&fault.witness, first) {
             (Some(witness), Some(first)) if kind == FaultKind::DestroyedInUse => {
                 let level = fault.level.as_deref().map_or(Ok(Level::Writer), level)?;
-                self.checker.check_end_in_use(witness.iter().map(|&event| EventId(event)), first, second, level)
+                let schedule = self.about.schedule(0, witness)?;
+                self.checker.check_end_in_use(schedule.iter(self.trace), first, second, level)
             }
             _ => self.checker.check_fault(kind, first, second),
         };
@@ -379,8 +404,15 @@ impl Judge<'_> {
     }
 
     /// Who judges a claim.
-    fn checker(&self, missing_ignored: bool) -> &Checker<'_> {
-        self.ignoring.as_ref().filter(|_| missing_ignored).unwrap_or(&self.checker)
+    fn checker(&self, missing_ignored: bool) -> &'a Checker<'a> {
+        self.ignoring.filter(|_| missing_ignored).unwrap_or(self.checker)
+    }
+
+    /// Most witnesses begin as the trace does: that part is executed once for all of them.
+    fn in_series<R>(&self, missing_ignored: bool, level: Level, judge: impl FnOnce(&mut Series) -> R) -> R {
+        let mut all = self.series.borrow_mut();
+        let series = all.entry((missing_ignored, level));
+        judge(series.or_insert_with(|| self.checker(missing_ignored).series(level)))
     }
 
     /// Whether an event is what the file says it is.

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use boon::{Compiler, SchemaIndex, Schemas};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The published schema, compiled.
 struct Contract {
@@ -87,7 +87,38 @@ fn the_witness_of_a_figure_is_the_one_of_the_paper() {
         .iter()
         .map(|race| (race["first"]["event"].as_u64(), race["second"]["event"].as_u64(), race["witness"].to_string()))
         .collect();
-    assert_eq!(pairs, [(Some(1), Some(2), "[0]".to_owned()), (Some(0), Some(3), "[2]".to_owned())]);
+    assert_eq!(
+        pairs,
+        [
+            (Some(1), Some(2), r#"{"counts":{"t1":1},"then":[]}"#.to_owned()),
+            (Some(0), Some(3), r#"{"counts":{"t2":1},"then":[]}"#.to_owned())
+        ]
+    );
+}
+
+#[test]
+fn witnesses_are_the_same_in_both_forms() {
+    let contract = Contract::load();
+    for (name, engine) in [("fig3", "mc"), ("fig4", "mc"), ("fig5b", "shb")] {
+        let compact = contract.check(&["--engine", engine, &figure(name)]);
+        let full = contract.check(&["--engine", engine, "--witness", "full", &figure(name)]);
+        let text = std::fs::read_to_string(figure(name)).unwrap();
+        let threads: Vec<&str> = text.lines().map(|line| line.split('|').next().unwrap()).collect();
+        let races = |document: &Value| document["traces"][0]["races"].as_array().unwrap().clone();
+        assert_eq!(races(&compact).len(), races(&full).len());
+        for (compact, full) in races(&compact).iter().zip(&races(&full)) {
+            let mut left = compact["witness"]["counts"].as_object().unwrap().clone();
+            let mut events = Vec::new();
+            for (number, thread) in threads.iter().enumerate() {
+                if let Some(count) = left.get_mut(*thread).filter(|count| count.as_u64().unwrap() > 0) {
+                    *count = (count.as_u64().unwrap() - 1).into();
+                    events.push(json!(number));
+                }
+            }
+            events.extend(compact["witness"]["then"].as_array().unwrap().clone());
+            assert_eq!(full["witness"], Value::Array(events), "{name}: {}", compact["id"]);
+        }
+    }
 }
 
 #[test]
@@ -101,10 +132,17 @@ fn the_schema_refuses_what_is_not_a_finding() {
     };
     assert_eq!(broken(&|_| {}), None);
     assert_eq!(broken(&|d| d["new"] = 1.into()), None, "additions to the document are allowed");
-    let mistakes: [&dyn Fn(&mut Value); 8] = [
-        &|d| d["snag"] = 2.into(),
+    let witness = |d: &mut Value, witness: Value| d["traces"][0]["races"][0]["witness"] = witness;
+    for form in [json!([0]), json!({"counts": {}, "then": [0]}), json!({"counts": {"T1": 1}, "turns": [3]})] {
+        assert_eq!(broken(&|d| witness(d, form.clone())), None, "{form}");
+    }
+    let mistakes: [&dyn Fn(&mut Value); 11] = [
+        &|d| d["snag"] = 1.into(),
         &|d| d["traces"][0]["races"][0]["verified"] = false.into(),
-        &|d| d["traces"][0]["races"][0]["witness"][0] = (-1).into(),
+        &|d| witness(d, json!([-1])),
+        &|d| witness(d, json!({"counts": {"T1": 1}})),
+        &|d| witness(d, json!({"counts": {"T1": 1}, "then": [], "turns": []})),
+        &|d| witness(d, json!({"counts": {"T1": -1}, "then": []})),
         &|d| d["traces"][0]["races"][0]["id"] = "X1".into(),
         &|d| d["traces"][0]["races"][0]["first"]["extra"] = 1.into(),
         &|d| d["traces"][0]["candidates"][0]["verified"] = true.into(),

@@ -74,6 +74,24 @@ fn deadlocks_are_checked_too() {
     }]);
     let run = |document: &Value| snag_with_input(&["verify", &trace, "-"], &document.to_string());
     assert_eq!(run(&document).expect(0).stdout, "D1  accepted\n1 witness: 1 accepted, 0 rejected\n");
+    for form in [
+        json!({"counts": {"a": 1, "b": 1}, "then": []}),
+        json!({"counts": {"a": 1}, "then": [4]}),
+        json!({"counts": {}, "turns": [4, 0]}),
+    ] {
+        document["traces"][0]["deadlocks"][0]["witness"] = form.clone();
+        assert!(run(&document).expect(0).stdout.starts_with("D1  accepted\n"), "{form}");
+    }
+    for (form, why) in [
+        (json!({"counts": {"a": 2, "b": 1}, "then": []}), "rejected"),
+        // Listed events leave nothing out; the thread of a turn runs on up to its end.
+        (json!({"counts": {}, "then": [1, 4]}), "rejected"),
+        (json!({"counts": {}, "turns": [1, 4]}), "rejected"),
+        (json!({"counts": {"b": 1}, "then": [4, 0]}), "rejected"),
+    ] {
+        document["traces"][0]["deadlocks"][0]["witness"] = form.clone();
+        assert!(run(&document).expect(1).stdout.starts_with(&format!("D1  {why}")), "{form}");
+    }
     document["traces"][0]["deadlocks"][0]["witness"] = json!([0]);
     assert!(run(&document).expect(1).stdout.starts_with("D1  rejected: "));
     document["traces"][0]["deadlocks"][0]["pending"][0]["lock"] = "l".into();
@@ -83,9 +101,10 @@ fn deadlocks_are_checked_too() {
 #[test]
 fn what_is_not_a_findings_file_of_this_trace_is_an_error() {
     let folder = Folder::new("malformed");
+    let witness = |d: &mut Value, witness: Value| d["traces"][0]["races"][0]["witness"] = witness;
     type Mistake<'a> = (&'a dyn Fn(&mut Value), &'a str);
-    let mistakes: [Mistake; 12] = [
-        (&|d| d["snag"] = 2.into(), "version 2"),
+    let mistakes: [Mistake; 17] = [
+        (&|d| d["snag"] = 3.into(), "version 3"),
         (&|d| _ = d.as_object_mut().unwrap().remove("snag"), "snag"),
         (&|d| _ = d.as_object_mut().unwrap().remove("traces"), "traces"),
         (&|d| d["traces"] = json!([]), "0 traces"),
@@ -94,6 +113,11 @@ fn what_is_not_a_findings_file_of_this_trace_is_an_error() {
         (&|d| _ = d["traces"][0]["races"][0].as_object_mut().unwrap().remove("witness"), "witness"),
         (&|d| _ = d["traces"][0]["races"][0].as_object_mut().unwrap().remove("count"), "count"),
         (&|d| d["traces"][0]["races"][0]["witness"] = json!([0, 999]), "event 999 is out of range"),
+        (&|d| witness(d, json!({"counts": {"T9": 1}, "then": []})), "no thread 'T9'"),
+        (&|d| witness(d, json!({"counts": {"t1": 99}, "then": []})), "99 events of thread 't1' are out of range"),
+        (&|d| witness(d, json!({"counts": {}, "then": [12]})), "event 12 is out of range"),
+        (&|d| witness(d, json!({"counts": {}, "then": [], "turns": []})), "more than one"),
+        (&|d| witness(d, json!({"counts": {}})), "then"),
         (&|d| d["traces"][0]["races"][0]["second"]["event"] = 12.into(), "event 12 is out of range"),
         (&|d| d["traces"][0]["races"][0]["level"] = "imaginary".into(), "not available"),
         (&|d| d["traces"][0]["events"] = 13.into(), "a trace of 13 events; this one has 12"),
@@ -108,7 +132,7 @@ fn what_is_not_a_findings_file_of_this_trace_is_an_error() {
     snag(&["verify", &trace, &folder.path("nothing")]).expect(2);
     snag(&["verify", &folder.path("nothing"), &folder.file("empty", "{\"snag\":1,\"traces\":[]}")]).expect(2);
     let mut negative = snag(&["check", "--format", "json", &trace]).expect(1).stdout;
-    negative = negative.replace("\"witness\": [0]", "\"witness\": [-1]");
+    negative = negative.replace("\"then\": []", "\"then\": [-1]");
     assert!(negative.contains("[-1]"));
     snag_with_input(&["verify", &trace, "-"], &negative).expect(2);
 }
