@@ -217,7 +217,7 @@ impl Shape {
             symbols: maybe(3),
             boundaries: maybe(2),
             probes: maybe(4),
-            faults: maybe(2),
+            faults: maybe(4),
             marks: maybe(1),
         };
         Shape {
