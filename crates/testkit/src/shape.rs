@@ -256,6 +256,26 @@ impl Shape {
         }
     }
 
+    /// What goes wrong in a run, beside all that it is about.
+    pub fn with_faults(rng: &mut Rng) -> Shape {
+        Shape {
+            events: rng.between(10, 24),
+            weights: Weights {
+                plain: 4,
+                locks: rng.pick(&[4, 8]),
+                read_locks: rng.pick(&[0, 3]),
+                conditions: rng.pick(&[0, 3]),
+                semaphores: rng.pick(&[0, 3]),
+                barriers: rng.pick(&[0, 3]),
+                heap: rng.pick(&[4, 8]),
+                faults: rng.pick(&[4, 8]),
+                ..Weights::default()
+            },
+            ranges: rng.pick(&[0, 50, 100]),
+            ..Shape::classic(rng)
+        }
+    }
+
     /// Many threads that live shortly: created by one another, joined by whoever is there, or by nobody.
     pub fn short_lived(rng: &mut Rng) -> Shape {
         let shape = Shape::any(rng);

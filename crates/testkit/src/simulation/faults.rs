@@ -31,7 +31,7 @@ impl Simulation<'_> {
             }
             for mode in [Mode::Exclusive, Mode::Shared] {
                 let is_kept_out = !state.free_for(thread, mode == Mode::Exclusive);
-                if self.rng.chance(10) && (is_kept_out || state.of(thread) != (0, 0)) {
+                if self.rng.chance(30) && (is_kept_out || state.of(thread) != (0, 0)) {
                     found.push(Fault::Want { lock, mode });
                 }
             }
