@@ -31,7 +31,7 @@ fn random_traces_with_faults_are_well_formed() {
 fn every_operation_appears() {
     let mut counts: BTreeMap<Op, usize> = BTreeMap::new();
     // In most traces nothing goes wrong.
-    for trace in traces(3000, Shape::any).into_iter().chain(traces(1000, Shape::with_faults)) {
+    for trace in traces(3000, Shape::any).chain(traces(1000, Shape::with_faults)) {
         for &op in trace.events.ops() {
             *counts.entry(op).or_default() += 1;
         }
