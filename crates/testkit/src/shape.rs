@@ -217,7 +217,7 @@ impl Shape {
             symbols: maybe(3),
             boundaries: maybe(2),
             probes: maybe(4),
-            faults: maybe(2),
+            faults: maybe(4),
             marks: maybe(1),
         };
         Shape {
@@ -252,6 +252,26 @@ impl Shape {
             values: rng.pick(&[0, 90]),
             reentrant: rng.chance(30),
             release: rng.pick(&[5, 20]),
+            ..Shape::classic(rng)
+        }
+    }
+
+    /// What goes wrong in a run, beside all that it is about.
+    pub fn with_faults(rng: &mut Rng) -> Shape {
+        Shape {
+            events: rng.between(10, 24),
+            weights: Weights {
+                plain: 4,
+                locks: rng.pick(&[4, 8]),
+                read_locks: rng.pick(&[0, 3]),
+                conditions: rng.pick(&[0, 3]),
+                semaphores: rng.pick(&[0, 3]),
+                barriers: rng.pick(&[0, 3]),
+                heap: rng.pick(&[4, 8]),
+                faults: rng.pick(&[4, 8]),
+                ..Weights::default()
+            },
+            ranges: rng.pick(&[0, 50, 100]),
             ..Shape::classic(rng)
         }
     }

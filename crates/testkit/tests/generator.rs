@@ -21,9 +21,17 @@ fn random_traces_are_well_formed() {
 }
 
 #[test]
+fn random_traces_with_faults_are_well_formed() {
+    for_random_traces(0..20_000, Shape::with_faults, |trace| {
+        Validator::new().check(&trace.events, 0, &trace.tables).map_err(|broken| format!("{broken:?}"))
+    });
+}
+
+#[test]
 fn every_operation_appears() {
     let mut counts: BTreeMap<Op, usize> = BTreeMap::new();
-    for trace in traces(3000, Shape::any) {
+    // In most traces nothing goes wrong.
+    for trace in traces(3000, Shape::any).chain(traces(1000, Shape::with_faults)) {
         for &op in trace.events.ops() {
             *counts.entry(op).or_default() += 1;
         }

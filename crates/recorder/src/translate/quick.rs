@@ -556,7 +556,8 @@ mod tests {
                 assert_eq!(RecordedEvent { hint, seen: was_seen, ..found }, *wanted, "event {index} of seed {seed}");
                 seen += was_seen as usize;
             }
-            all += written.len();
+            // Uses of freed memory find nothing.
+            all += written.iter().filter(|event| !event.op.is_fault()).count();
         }
         assert!(seen > all / 10, "{seen} of {all}");
     }

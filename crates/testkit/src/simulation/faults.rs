@@ -15,6 +15,14 @@ impl Simulation<'_> {
                 found.extend(uses.map(|how| Fault::Stale { variable, how }));
             }
         }
+        // There is rarely any freed memory, and always a lock.
+        if !found.is_empty() && self.rng.chance(80) {
+            let fault = self.rng.pick(&found);
+            return self.emit(thread, Action::Fault(fault));
+        }
+        if found.is_empty() && !self.blocks.is_empty() && self.rng.chance(60) {
+            return self.allocate_or_free(thread);
+        }
         for number in 0..self.locks.len() {
             let (lock, state) = (LockId::new(number), &self.locks[number]);
             if state.of(thread) == (0, 0) {
@@ -23,7 +31,7 @@ impl Simulation<'_> {
             }
             for mode in [Mode::Exclusive, Mode::Shared] {
                 let is_kept_out = !state.free_for(thread, mode == Mode::Exclusive);
-                if self.rng.chance(10) && (is_kept_out || state.of(thread) != (0, 0)) {
+                if self.rng.chance(30) && (is_kept_out || state.of(thread) != (0, 0)) {
                     found.push(Fault::Want { lock, mode });
                 }
             }
