@@ -14,6 +14,7 @@ pub mod layout;
 pub mod recorded;
 pub mod recorder;
 pub mod replay;
+mod rewriting;
 pub mod ring;
 pub mod runtime;
 pub mod seal;

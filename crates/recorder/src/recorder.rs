@@ -1,6 +1,7 @@
 //! Starts a program, records it, writes the trace.
 
 use crate::beside::kind;
+use crate::rewriting::Answers;
 use crate::ring::{Drain, Ring, Settings};
 use crate::runtime::Library;
 use crate::seal::{SEAL, Seal};
@@ -120,6 +121,8 @@ pub struct Recorder {
     /// The program.
     pub child: Child,
     _library: Library,
+    /// To the program, and to all that it starts.
+    _answers: Answers,
     command: Vec<OsString>,
     seal: Option<Seal>,
     /// Whether threads run freely.
@@ -155,12 +158,14 @@ impl Recorder {
         if let Some(why) = unrecorded::cannot_be_recorded(&program) {
             return Err(format!("{shown}: cannot be recorded: {why}"));
         }
-        let library = Library::for_program(&program).map_err(|error| format!("cannot record: {error}"))?;
         let ring = Ring::new(&options.settings).map_err(|error| format!("cannot share memory: {error}"))?;
+        let cannot_record = |error: io::Error| format!("cannot record: {error}");
+        let library = Library::for_program(&program, &ring.path()).map_err(cannot_record)?;
+        let answers = Answers::give(ring.mapping(), program.clone()).map_err(cannot_record)?;
         let mut preload = OsString::from(library.path());
-        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        for other in other_libraries() {
             preload.push(":");
-            preload.push(others);
+            preload.push(other);
         }
         let mut command = Command::new(&program);
         command.args(&options.command[1..]).env("LD_PRELOAD", preload).env(wire::VARIABLE, ring.path());
@@ -187,7 +192,7 @@ impl Recorder {
         }
         let (command, seal) = (options.command.clone(), options.seal.clone());
         let Settings { free, drain, .. } = options.settings;
-        Ok(Recorder { ring, child, _library: library, command, free, drain, seal, translator, before })
+        Ok(Recorder { ring, child, _library: library, _answers: answers, command, free, drain, seal, translator, before })
     }
 
     /// Starts a program and records it into a file. The file is opened first: if that fails, nothing has happened, and
@@ -346,6 +351,12 @@ impl Recorder {
                 oddities.broken.get_or_insert_with(|| why.to_owned());
                 None
             }
+            wire::OTHER_CODE => {
+                let why = "some of the program's code could not be rewritten: in memory it is not what its file says, or \
+                           the system forbids it";
+                oddities.broken.get_or_insert_with(|| why.to_owned());
+                None
+            }
             wire::UNMAPPED => Some("the program has taken away, or protected, the memory that it shares with snag"),
             _ => Some("the program has written over the memory that it shares with snag"),
         };
@@ -391,6 +402,17 @@ impl Recorder {
         }
         block
     }
+}
+
+/// What the environment wants to have preloaded, except for a runtime of ours: if this process is itself recorded, two
+/// runtimes must not both rewrite the program.
+fn other_libraries() -> Vec<String> {
+    let wanted = std::env::var("LD_PRELOAD").unwrap_or_default();
+    let shared = std::env::var(wire::VARIABLE).unwrap_or_default();
+    let folder = shared.rfind('/').map(|end| &shared[..=end]);
+    let is_ours = |library: &str| folder.is_some_and(|folder| library.starts_with(folder));
+    let libraries = wanted.split([':', ' ']).filter(|library| !library.is_empty() && !is_ours(library));
+    libraries.map(str::to_owned).collect()
 }
 
 /// Whether the clock of the processors goes on at one pace, sleep or not, and the system has not found them to differ.

@@ -112,7 +112,7 @@ impl FromStr for Drain {
 }
 
 /// Memory that both processes have.
-struct Mapping {
+pub(crate) struct Mapping {
     memory: *mut u8,
     length: usize,
 }
@@ -123,7 +123,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    fn header(&self) -> &Header {
+    pub(crate) fn header(&self) -> &Header {
         // SAFETY: it is mapped as long as `self` lives; fields that change are atomics.
         unsafe { &*self.memory.cast() }
     }
@@ -259,7 +259,7 @@ fn has_ended(process: u32) -> bool {
 }
 
 /// Whether a process has no threads any more. Its first one may be gone before the others.
-fn is_dead(process: u32) -> bool {
+pub(crate) fn is_dead(process: u32) -> bool {
     let Ok(state) = std::fs::read_to_string(format!("/proc/{process}/stat")) else { return true };
     let is_gone = state.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['Z', 'X']));
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).map_or(0, |tasks| tasks.count());
@@ -347,6 +347,11 @@ impl Ring {
         let word = &self.header().looked as *const _;
         // SAFETY: the word is mapped.
         unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX) };
+    }
+
+    /// The memory, for whoever else looks at its header.
+    pub(crate) fn mapping(&self) -> Arc<Mapping> {
+        self.mapping.clone()
     }
 
     /// The program has been started as this process.

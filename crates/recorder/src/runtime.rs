@@ -1,6 +1,7 @@
 //! The runtime library, ready to be preloaded.
 
 use crate::ring::{memory_file, seal, shared_path};
+use crate::wire::PLACE;
 use snag_runtime::LIBRARY;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -16,17 +17,16 @@ pub struct Library {
 
 impl Library {
     /// The library under the name by which a program asks for ThreadSanitizer's runtime, so that the dynamic linker takes
-    /// ours for it and never loads the other.
-    pub fn for_program(program: &Path) -> io::Result<Library> {
+    /// ours for it and never loads the other. It says where the shared memory is.
+    pub fn for_program(program: &Path, shared: &str) -> io::Result<Library> {
         if LIBRARY.is_empty() {
             return Err(io::Error::other("programs can be recorded only on Linux on x86-64"));
         }
         let name = wanted_name(program).unwrap_or_else(|| "libtsan.so.2".to_owned());
         let mut library = LIBRARY.to_vec();
-        let place = library.windows(LINKED_NAME.len()).position(|bytes| bytes == LINKED_NAME);
-        if let Some(place) = place.filter(|_| name.len() < LINKED_NAME.len()) {
-            library[place..place + LINKED_NAME.len()].fill(0);
-            library[place..place + name.len()].copy_from_slice(name.as_bytes());
+        write_over(&mut library, LINKED_NAME, &name);
+        if !write_over(&mut library, PLACE, shared) {
+            return Err(io::Error::other("the runtime cannot be told where the shared memory is"));
         }
         let mut file = std::fs::File::from(memory_file("snag-runtime")?);
         file.write_all(&library)?;
@@ -39,6 +39,15 @@ impl Library {
     pub fn path(&self) -> String {
         shared_path(&self.file)
     }
+}
+
+/// Puts a text where a longer one is, and zeros behind it; false if that is not there, or not longer.
+fn write_over(library: &mut [u8], there: &[u8], text: &str) -> bool {
+    let place = library.windows(there.len()).position(|bytes| bytes == there);
+    let Some(place) = place.filter(|_| text.len() < there.len()) else { return false };
+    library[place..place + there.len()].fill(0);
+    library[place..place + text.len()].copy_from_slice(text.as_bytes());
+    true
 }
 
 /// The name of ThreadSanitizer's runtime among the libraries that a program needs.

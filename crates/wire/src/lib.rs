@@ -15,16 +15,21 @@
 
 #![no_std]
 
+pub mod patches;
+
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-/// The environment variable that names the shared memory.
+/// Where the runtime library has the path of the shared memory: the tool writes it over this, with zeros behind.
+pub const PLACE: &[u8; 64] = b"the path of the shared memory belongs here; the tool puts it in\0";
+
+/// The environment variable that names the shared memory, by which the tool knows the processes of a recording.
 pub const VARIABLE: &str = "SNAG_RECORDING";
 
 /// First word of the shared memory.
 pub const MAGIC: u64 = 0x3167_6e69_7267_616e;
 
 /// Changes whenever records or header change.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 
 /// Bytes before the schedule, and the size of a page.
 pub const PAGE: usize = 4096;
@@ -94,7 +99,20 @@ pub struct Header {
     pub drain_steps: u64,
     /// 1 while every thread waits for another one and none of them will give up.
     pub stalled: AtomicU32,
+    /// The process that asks what to rewrite in its program (see [`patches`]): twice its number, and [`ANSWERED`] when
+    /// the tool has answered. 0: nobody asks; [`DEAF`]: the tool no longer answers. A process that finds 0 puts its
+    /// number here, and 0 again when it has taken its answer.
+    pub asks: AtomicU32,
+    /// The answer: the number of the tool's descriptor for the list, or [`NO_LIST`].
+    pub answer: AtomicU32,
 }
+
+/// [`Header::asks`]: the tool has answered.
+pub const ANSWERED: u32 = 1;
+/// [`Header::asks`]: nobody is answered any more.
+pub const DEAF: u32 = u32::MAX;
+/// [`Header::answer`]: there is nothing to rewrite.
+pub const NO_LIST: u32 = u32::MAX;
 
 /// [`Header::trouble`]: more threads than the runtime has room for; the rest is not recorded.
 pub const TOO_MANY_THREADS: u32 = 1;
@@ -102,6 +120,8 @@ pub const TOO_MANY_THREADS: u32 = 1;
 pub const UNMAPPED: u32 = 2;
 /// [`Header::trouble`]: the program forbids itself system calls that the runtime needs.
 pub const FORBIDDEN: u32 = 3;
+/// [`Header::trouble`]: the program's code in memory differs from its file, so that not all of it could be rewritten.
+pub const OTHER_CODE: u32 = 4;
 
 /// [`Header::outcome`]: the schedule was followed to its end.
 pub const FOLLOWED: u32 = 1;

@@ -31,6 +31,7 @@ pub mod number {
     pub const EXIT_GROUP: i64 = 231;
     pub const TGKILL: i64 = 234;
     pub const OPENAT: i64 = 257;
+    pub const READLINKAT: i64 = 267;
     pub const PROCESS_VM_READV: i64 = 310;
     pub const SECCOMP: i64 = 317;
     pub const MEMBARRIER: i64 = 324;

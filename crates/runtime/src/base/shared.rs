@@ -2,10 +2,23 @@
 
 use crate::base::kernel;
 use crate::base::memory::map;
+use crate::base::program::Address;
 use crate::wire::{self, CHUNK, Header, OWN_CHUNK, OWN_CHUNKS, PAGE, Segment};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 use std::sync::OnceLock;
+
+/// Where the shared memory is: the tool writes it over this when it makes the library.
+#[used]
+static PLACE: [u8; wire::PLACE.len()] = *wire::PLACE;
+
+/// The path of the shared memory, with zeros behind it.
+pub fn place() -> [u8; wire::PLACE.len()] {
+    let mut path = [0; wire::PLACE.len()];
+    // Byte by byte, as they are now and not as they were compiled.
+    path.iter_mut().zip(&PLACE).for_each(|(to, from)| *to = Address::from(&raw const *from).byte());
+    path
+}
 
 /// Null before [`attach`]; never null again.
 static HEADER: AtomicPtr<Header> = AtomicPtr::new(core::ptr::null_mut());
@@ -63,8 +76,8 @@ pub fn header() -> &'static Header {
 }
 
 /// Maps the shared memory and claims it. Returns false if there is none, or if another process already records.
-pub fn attach(path: &[u8]) -> bool {
-    let descriptor = kernel::open(path, 2);
+pub fn attach() -> bool {
+    let descriptor = kernel::open(&place(), 2);
     if descriptor < 0 {
         return false;
     }

@@ -11,13 +11,13 @@ use crate::base::shared::{attach, wanted};
 use crate::base::thread::{self, Thread, inside};
 use crate::interpose::{cancel, descriptors, signal_order, signals, threads};
 use crate::pass_on;
-use crate::rewrite::{elided_reads, patch, probe};
+use crate::rewrite::{apply, traps};
 use crate::scheduler::free_running::{leave, leaving};
 use crate::scheduler::{
     HOLDER, IGNORING, Next, SCHEDULER, block, enter, forget_in_child, is_on, start, wake, watchdog,
 };
 use crate::tsan::hooks;
-use crate::wire::{BLOB_MAPS, VARIABLE, head, op};
+use crate::wire::{BLOB_MAPS, head, op};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering::*};
 
@@ -28,7 +28,7 @@ static OURS: [Relaxed<usize>; 2] = [Relaxed::zero(), Relaxed::zero()];
 
 /// Whether an instruction is ours, or a copy that we have made.
 pub fn is_ours(pc: usize) -> bool {
-    (OURS[0].get()..=OURS[1].get()).contains(&pc) || probe::is_copy(pc)
+    (OURS[0].get()..=OURS[1].get()).contains(&pc) || traps::is_copy(pc)
 }
 
 /// A whole file, which may be one of `/proc`.
@@ -43,15 +43,6 @@ fn read_file(path: &[u8]) -> Option<Vec<u8>> {
     kernel::close(descriptor);
     bytes.truncate(length);
     Some(bytes)
-}
-
-/// The value of our variable, from the kernel: the C library may not have an environment yet.
-fn variable() -> Option<Vec<u8>> {
-    let environment = read_file(b"/proc/self/environ\0")?;
-    environment.split(|&b| b == 0).find_map(|entry| {
-        let value = entry.strip_prefix(VARIABLE.as_bytes())?.strip_prefix(b"=")?;
-        Some([value, b"\0"].concat())
-    })
 }
 
 /// Tells the tool what is mapped where, and remembers where we are ourselves.
@@ -78,12 +69,11 @@ pub extern "C" fn __tsan_init() {
     if STARTED.swap(true, AcqRel) {
         return;
     }
-    patch::finish();
-    let Some(path) = variable() else { return };
+    apply::finish();
     look_up_all();
     // First, so that it is at the same place when the run is repeated: a schedule takes room.
     thread::prepare();
-    if !attach(&path) {
+    if !attach() {
         return;
     }
     start_chunk();
@@ -93,8 +83,9 @@ pub extern "C" fn __tsan_init() {
     first.identity.store(c::pthread_self(), Relaxed);
     first.inside.set(1);
     thread::set_current(Some(first));
-    elided_reads::tell_reads();
-    patch::install_probes();
+    apply::tell_reads();
+    traps::install();
+    apply::tell_differences();
     tell_maps();
     cancel::look_for_users();
     expect_forks();

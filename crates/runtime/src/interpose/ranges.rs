@@ -10,7 +10,7 @@ use crate::base::record::put_range;
 use crate::base::thread;
 use crate::interpose::heap::{free_at, malloc_at};
 use crate::interpose::lifecycle::is_ours;
-use crate::rewrite::probe;
+use crate::rewrite::traps;
 use crate::scheduler::{Next, enter, free_running, is_on};
 use crate::wire::op;
 use crate::{pass_on, stubs};
@@ -25,7 +25,7 @@ fn byte(at: usize) -> u8 {
 /// Takes a step. Returns whether the function's events count in this thread; copies that the runtime makes do not.
 fn counts(pc: usize) -> bool {
     let recorded = is_on() && thread::current().is_some_and(|t| t.is_outside() && t.ignoring.get() == 0);
-    let seen = recorded && !is_ours(pc) && !probe::is_unseen(pc);
+    let seen = recorded && !is_ours(pc) && !traps::is_unseen(pc);
     seen && if free_running::is_free() { free_running::begin_ranges(pc) } else { enter(Next::call(pc)).is_some() }
 }
 

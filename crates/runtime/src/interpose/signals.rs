@@ -11,7 +11,7 @@ use crate::interpose::ending::comes_from_us;
 use crate::interpose::lifecycle::is_ours;
 use crate::interpose::{cancel, signal_order};
 use crate::pass_on;
-use crate::rewrite::probe;
+use crate::rewrite::traps;
 use crate::scheduler::free_running::{around_handler, leaving};
 use crate::scheduler::{Next, Verdict, enter, is_holder, is_on, park, release, verdict};
 use core::ffi::c_int;
@@ -347,7 +347,7 @@ pub extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut Action)
             Address::from(old).write(action);
         }
     };
-    if signal == c::SIGTRAP && probe::is_installed() {
+    if signal == c::SIGTRAP && traps::is_installed() {
         // Ours comes first and calls the program's.
         tell_old(before);
         return 0;

@@ -4,7 +4,8 @@
 use crate::base::c::{self, Pointer};
 use crate::base::program::Address;
 use crate::base::record::put_blob;
-use crate::rewrite::patch;
+use crate::rewrite::apply;
+use crate::wire::patches::HOOKS;
 use crate::wire::{BLOB_OPTIONS, BLOB_SUPPRESSIONS};
 
 /// A text that is longer than this is none.
@@ -12,9 +13,10 @@ const MOST: usize = 1 << 20;
 
 /// A function of the program. Where ThreadSanitizer's runtime is inside, that may have one of its own, which does nothing.
 fn defined(name: &'static core::ffi::CStr) -> Option<usize> {
-    let inside = patch::program().map_or(0, |program| program.find(name.to_bytes()));
-    if inside != 0 {
-        return Some(inside);
+    let number = HOOKS.iter().position(|hook| hook.as_bytes() == name.to_bytes());
+    let inside = number.zip(apply::list()).and_then(|(number, (list, base))| Some((list.hook(number)?, base)));
+    if let Some((address, base)) = inside {
+        return Some(base.wrapping_add(address as usize));
     }
     /// The first definition in the order in which the dynamic linker looks.
     const ANYWHERE: Pointer = core::ptr::null_mut();

@@ -37,13 +37,13 @@ use crate::interpose::blocking::around_with;
 use crate::interpose::descriptors::begins;
 use crate::interpose::library::effects::outside;
 use crate::interpose::lifecycle::is_ours;
-use crate::rewrite::probe;
+use crate::rewrite::traps;
 use crate::scheduler::free_running::{is_free, leave};
 use crate::scheduler::{is_on, lend, wipe};
 
 /// Whether calls from there count: what the runtime calls, and code of Rust's library that nobody sees, does not.
 pub fn counts(pc: usize) -> bool {
-    is_on() && !is_ours(pc) && !probe::is_unseen(pc)
+    is_on() && !is_ours(pc) && !traps::is_unseen(pc)
 }
 
 /// A call in one turn of its thread: what it reads is what it finds. Where threads run freely, others go on meanwhile.

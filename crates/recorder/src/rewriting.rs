@@ -1,0 +1,151 @@
+//! Answers the processes of a recording that ask what to rewrite in their programs.
+//!
+//! Which programs will be instrumented is not known when a recording starts: what is started may be a script, and what
+//! it starts may replace itself. So every process that loads the runtime asks, before anything of its program runs
+//! ([`Header::asks`]), and waits for the answer, which a thread of its own gives here: translating what others record
+//! keeps nobody waiting. The file that a process runs is the one that `/proc` names, whatever has become of its path.
+//!
+//! What was decided about a file is kept while this process runs, as replays start the same program again and again.
+
+use crate::ring::{Mapping, is_dead, memory_file, seal};
+use crate::wire::{ANSWERED, DEAF, Header, NO_LIST};
+use snag_patches::Runtime;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Gives answers as long as it lives.
+pub struct Answers {
+    mapping: Arc<Mapping>,
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Answers {
+    /// Starts to answer. The program that is probably asked about first is looked at while it is being started.
+    pub fn give(mapping: Arc<Mapping>, program: PathBuf) -> io::Result<Answers> {
+        let ends = Arc::new(AtomicBool::new(false));
+        let (shared, end) = (mapping.clone(), ends.clone());
+        let thread = std::thread::Builder::new().name("rewriting".to_owned()).spawn(move || {
+            decide(&program);
+            answer_all(shared.header(), &end);
+        })?;
+        Ok(Answers { mapping, ends, thread: Some(thread) })
+    }
+}
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        self.ends.store(true, Release);
+        let asks = &self.mapping.header().asks;
+        asks.store(DEAF, Release);
+        wake(asks);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// How long a process that takes its answer, or does not ask, is left alone before somebody looks whether it is there.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+fn answer_all(header: &Header, ends: &AtomicBool) {
+    let asks = &header.asks;
+    // Kept until it is taken.
+    let mut given: Option<OwnedFd> = None;
+    while !ends.load(Acquire) {
+        let now = asks.load(Acquire);
+        let process = now >> 1;
+        if now == 0 || now == DEAF {
+            drop(given.take());
+        } else if now & ANSWERED == 0 {
+            given = decide(Path::new(&format!("/proc/{process}/exe"))).and_then(|list| file_of(&list).ok());
+            header.answer.store(given.as_ref().map_or(NO_LIST, |list| list.as_raw_fd() as u32), Relaxed);
+            let _ = asks.compare_exchange(now, now | ANSWERED, AcqRel, Relaxed);
+            wake(asks);
+            continue;
+        } else if is_dead(process) {
+            // Before it could make room for the next one.
+            let _ = asks.compare_exchange(now, 0, AcqRel, Relaxed);
+            wake(asks);
+            continue;
+        }
+        wait(asks, now);
+    }
+}
+
+fn wait(word: &AtomicU32, value: u32) {
+    let time = libc::timespec { tv_sec: 0, tv_nsec: PATIENCE.as_nanos() as i64 };
+    // SAFETY: the word is mapped, and the time lives until the call returns.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, &time as *const _) };
+}
+
+fn wake(word: &AtomicU32) {
+    // SAFETY: the word is mapped.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+}
+
+/// A list as a file in memory that nobody can change.
+fn file_of(list: &[u64]) -> io::Result<OwnedFd> {
+    let bytes: Vec<u8> = list.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let mut file = File::from(memory_file("snag-rewriting")?);
+    file.write_all(&bytes)?;
+    let file = OwnedFd::from(file);
+    seal(&file, true)?;
+    Ok(file)
+}
+
+/// What tells a file from another one, and from what it was before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: [i64; 2],
+    changed: [i64; 2],
+}
+
+impl Identity {
+    fn of(file: &File) -> io::Result<Identity> {
+        let data = file.metadata()?;
+        Ok(Identity {
+            device: data.dev(),
+            inode: data.ino(),
+            size: data.size(),
+            modified: [data.mtime(), data.mtime_nsec()],
+            changed: [data.ctime(), data.ctime_nsec()],
+        })
+    }
+}
+
+type List = Option<Arc<[u64]>>;
+
+/// So many files are known; those that were looked at first are forgotten.
+const MOST: usize = 64;
+
+static KNOWN: Mutex<Vec<(Identity, List)>> = Mutex::new(Vec::new());
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::read(snag_runtime::LIBRARY));
+
+/// What to rewrite in a program: nothing if its file cannot be read.
+fn decide(program: &Path) -> List {
+    let file = File::open(program).ok()?;
+    let identity = Identity::of(&file).ok()?;
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, list)) = known().iter().find(|(other, _)| *other == identity) {
+        return list.clone();
+    }
+    let list = snag_patches::decide(&object::ReadCache::new(file), &RUNTIME).map(Arc::from);
+    let mut known = known();
+    if known.len() == MOST {
+        known.remove(0);
+    }
+    known.push((identity, list.clone()));
+    list
+}
