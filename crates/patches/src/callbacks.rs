@@ -20,6 +20,10 @@ enum Fate<'a> {
 
 /// What a function of the runtime in the program stands for: a callback, or a function of the C library.
 fn stands_for(name: &[u8]) -> Option<&[u8]> {
+    // A compiler's name for a part or a copy of a function.
+    if name.contains(&b'.') {
+        return None;
+    }
     if let Some(original) = name.strip_prefix(b"___interceptor_") {
         return Some(original);
     }

@@ -13,9 +13,7 @@
 
 use crate::code::{Code, is_of_thread, memory_operand, number};
 use crate::image::{Function, Image};
-use iced_x86::{
-    EncodingKind, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
-};
+use iced_x86::{EncodingKind, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 use object::ReadRef;
 use snag_wire::patches::{Call, JUMP, WRITES, word_of};
 

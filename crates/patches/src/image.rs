@@ -90,7 +90,7 @@ impl<'a, R: ReadRef<'a>> Image<'a, R> {
             part.p_type(ENDIAN) == elf::PT_LOAD && (start..start.saturating_add(part.p_filesz(ENDIAN))).contains(&place)
         };
         let part = headers.iter().find(is_in)?;
-        Some(place - part.p_offset(ENDIAN) + part.p_vaddr(ENDIAN))
+        Some((place - part.p_offset(ENDIAN)).wrapping_add(part.p_vaddr(ENDIAN)))
     }
 
     /// Whether it is loaded wherever there is room.
@@ -141,9 +141,9 @@ impl<'a, R: ReadRef<'a>> Image<'a, R> {
     fn functions_of(&self, table: u32) -> Vec<Function<'a>> {
         let Ok(sections) = self.header.sections(ENDIAN, self.file) else { return Vec::new() };
         let Ok(symbols) = sections.symbols(ENDIAN, self.file, table) else { return Vec::new() };
-        let functions = symbols.iter().filter(|symbol| {
-            symbol.st_type() == elf::STT_FUNC && symbol.st_shndx(ENDIAN) != elf::SHN_UNDEF
-        });
+        let functions = symbols
+            .iter()
+            .filter(|symbol| symbol.st_type() == elf::STT_FUNC && symbol.st_shndx(ENDIAN) != elf::SHN_UNDEF);
         functions
             .filter_map(|symbol| {
                 let name = symbol.name(ENDIAN, symbols.strings()).ok()?;

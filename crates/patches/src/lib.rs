@@ -17,9 +17,13 @@
 mod callbacks;
 mod code;
 mod elided;
+mod entries;
 mod image;
 mod list;
 mod traps;
+
+#[cfg(test)]
+mod tests;
 
 use image::Image;
 use object::ReadRef;
@@ -40,7 +44,8 @@ impl Runtime {
         let Some(image) = Image::read(library) else {
             return Runtime { functions: HashMap::new(), writes_that_read: Vec::new() };
         };
-        let functions = image.dynamic_functions().into_iter().map(|function| (function.name.to_vec(), function.address));
+        let functions =
+            image.dynamic_functions().into_iter().map(|function| (function.name.to_vec(), function.address));
         let functions: HashMap<Vec<u8>, u64> = functions.collect();
         let jump = |&(write, both): &(&str, &str)| {
             let [at, target] = [write, both].map(|name| functions.get(name.as_bytes()).copied());

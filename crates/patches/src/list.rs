@@ -47,12 +47,8 @@ impl Found<'_> {
             (Part::Unseen, self.traps.unseen),
             (Part::Names, names.chunks(8).map(word_of).collect()),
         ];
-        let mut head = Head {
-            headers: self.headers,
-            unseen: self.traps.first,
-            hooks: self.hooks,
-            parts: [(0, 0); PARTS],
-        };
+        let mut head =
+            Head { headers: self.headers, unseen: self.traps.first, hooks: self.hooks, parts: [(0, 0); PARTS] };
         let mut end = HEAD as u64;
         for (part, words) in &parts {
             head.parts[*part as usize] = (end, words.len() as u64);

@@ -9,6 +9,13 @@
 //! instruction become traps too, and all plain accesses of the functions of `Once` and of channels, the only ones that
 //! acquire by a plain read. The runtime counts these accesses if they touch a word that was ever used by an atomic
 //! operation.
+//!
+//! The symboliser, which turns the addresses of a panic's backtrace into names, is left alone: a single backtrace would
+//! run into a hundred thousand traps. It consists of crates that the standard library keeps to itself (`gimli`,
+//! `addr2line`, …) and of its module `backtrace_rs`; no program can call them but by functions of `std::backtrace` and
+//! `std::sys::backtrace`, which hold a lock all the while, and whose atomics are traps as everywhere. So all that the
+//! symboliser's own atomics (counts of references to parsed files, cells that are filled once) could order is ordered
+//! by that lock already, they are on words that nobody else has, and its plain accesses are no events.
 
 use crate::code::{Code, displacement_offset, is_of_thread, memory_operand, number, target};
 use crate::image::{Function, Image, Words};
@@ -50,30 +57,61 @@ pub fn is_rust(name: &[u8]) -> bool {
 
 /// Synchronises by plain reads and writes.
 fn is_delicate(name: &[u8]) -> bool {
-    [&b"4once"[..], b"4mpmc"].iter().any(|part| name.windows(part.len()).any(|window| window == *part))
+    contains(name, &[b"4once", b"4mpmc"])
+}
+
+/// A function of the symboliser that the standard library keeps to itself, or one that was compiled for its types.
+fn is_symboliser(name: &[u8]) -> bool {
+    const CRATES: [&[u8]; 5] = [b"_5gimli", b"_9addr2line", b"_11miniz_oxide", b"_6object", b"_14rustc_demangle"];
+    // The names that rustc used to make begin with the crate, or with a type.
+    const BEFORE: [&[u8]; 10] = [
+        b"_ZN5gimli",
+        b"_ZN9addr2line",
+        b"_ZN11miniz_oxide",
+        b"_ZN6object",
+        b"_ZN14rustc_demangle",
+        b"$LT$gimli..",
+        b"$LT$addr2line..",
+        b"$LT$miniz_oxide..",
+        b"$LT$object..",
+        b"$LT$std..backtrace_rs..",
+    ];
+    if contains(name, &[b"12backtrace_rs"]) {
+        return true;
+    }
+    if !name.starts_with(b"_R") {
+        return contains(name, &BEFORE);
+    }
+    // At the end stands the crate that has compiled a generic function, for whatever types: others may use it.
+    let name = name.split(|&byte| byte == b'.').next().unwrap_or(name);
+    let is_inside = |part: &[u8]| name.windows(part.len() + 1).any(|window| window.starts_with(part));
+    CRATES.iter().any(|part| is_inside(part))
+}
+
+fn contains(name: &[u8], parts: &[&[u8]]) -> bool {
+    parts.iter().any(|part| name.windows(part.len()).any(|window| window == *part))
 }
 
 /// A stretch of code, which several symbols may name.
-#[derive(Default)]
 struct Stretch {
     size: u64,
     delicate: bool,
+    /// By all of its names.
+    symboliser: bool,
 }
 
 /// Finds the functions of Rust that are not instrumented, and what becomes a trap there.
-pub fn decide<'a, R: ReadRef<'a>>(
-    image: &Image<'a, R>,
-    words: &Words<'_, 'a, R>,
-    functions: &[Function<'a>],
-) -> Traps {
+pub fn decide<'a, R: ReadRef<'a>>(image: &Image<'a, R>, words: &Words<'_, 'a, R>, functions: &[Function<'a>]) -> Traps {
     let mut callbacks: Vec<u64> =
         functions.iter().filter(|f| f.name.starts_with(b"__tsan_")).map(|function| function.address).collect();
     callbacks.sort_unstable();
     let mut stretches: BTreeMap<u64, Stretch> = BTreeMap::new();
     for function in functions.iter().filter(|function| function.size > 0 && is_rust(function.name)) {
-        let stretch = stretches.entry(function.address).or_default();
+        let new = Stretch { size: 0, delicate: false, symboliser: true };
+        let stretch = stretches.entry(function.address).or_insert(new);
         stretch.size = stretch.size.max(function.size);
         stretch.delicate |= is_delicate(function.name);
+        stretch.symboliser &= is_symboliser(function.name);
     }
     let mut found = Traps::default();
     let mut unseen: Vec<(u64, u64)> = Vec::new();
@@ -83,7 +121,10 @@ pub fn decide<'a, R: ReadRef<'a>>(
         if code.instructions.iter().any(calls_back) {
             continue;
         }
-        unseen.push((start, start + stretch.size));
+        unseen.push((start, start.saturating_add(stretch.size)));
+        if stretch.symboliser {
+            continue;
+        }
         let atomic = |i: &Instruction| effect(i, Plain::No).is_some();
         let plain = match stretch.delicate {
             true => Plain::All,
@@ -100,11 +141,14 @@ pub fn decide<'a, R: ReadRef<'a>>(
 
 /// A bit for each granule of these ranges, and where the first one is.
 fn granules(ranges: &[(u64, u64)]) -> (u64, Vec<u64>) {
+    // Code that is further away cannot be called from there.
+    const FURTHEST: u64 = 1 << 31;
     let first = ranges.iter().map(|range| range.0).min().unwrap_or(0) / GRANULE * GRANULE;
-    let last = ranges.iter().map(|range| range.1).max().unwrap_or(0);
+    let near = |range: &&(u64, u64)| range.1 - first <= FURTHEST;
+    let last = ranges.iter().filter(near).map(|range| range.1).max().unwrap_or(0);
     let count = last.saturating_sub(first).div_ceil(GRANULE);
     let mut bits = vec![0u64; count.div_ceil(64) as usize];
-    for (from, to) in ranges {
+    for (from, to) in ranges.iter().filter(near) {
         for granule in (from - first) / GRANULE..(to - first).div_ceil(GRANULE) {
             bits[granule as usize / 64] |= 1 << (granule % 64);
         }
@@ -159,8 +203,12 @@ fn memory(i: &Instruction, code: &[u8]) -> Option<Memory> {
     if i.is_ip_rel_memory_operand() {
         let distance = i.ip_rel_memory_address().wrapping_sub(i.next_ip()) as i64;
         let (displacement, relative) = (i32::try_from(distance).ok()?, Some(displacement_offset(code, i)?));
-        return (i.memory_base() == Register::RIP)
-            .then_some(Memory { base: None, index: None, displacement, relative });
+        return (i.memory_base() == Register::RIP).then_some(Memory {
+            base: None,
+            index: None,
+            displacement,
+            relative,
+        });
     }
     let part = |register: Register| match register {
         Register::None => Some(None),
@@ -173,4 +221,53 @@ fn memory(i: &Instruction, code: &[u8]) -> Option<Memory> {
         displacement: i32::try_from(i.memory_displacement64() as i64).ok()?,
         relative: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_rustc_are_told_from_others() {
+        for name in ["_RNvNtCs1_3std4exit", "_ZN4core3ptr4read17h0123456789abcdefE"] {
+            assert!(is_rust(name.as_bytes()), "{name}");
+        }
+        for name in ["main", "_ZN4core3ptr4read17h0123456789abcdegE", "_ZN3foo3barEv", "_ZN17h0123456789abcdefE"] {
+            assert!(!is_rust(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_symboliser_is_what_only_the_standard_library_uses() {
+        let ours = [
+            "_RNvMs4_NtNtCsduwmD7cSIQq_5gimli4read7arangesE5parse",
+            "_RINvNtCsgE_4core3ptr13drop_in_placeNtNtCs4X_9addr2line4line12LineSequenceECsjr_3std",
+            "_RINvMs0_NtNtNtCsjrH_3std12backtrace_rs9symbolize5gimliNtB6_5Cache11with_globalE",
+            "_ZN5gimli4read4unit4next17h0123456789abcdefE",
+            "_ZN75_$LT$gimli..read..Reader$u20$as$u20$core..ops..Drop$GT$4drop17h0123456789abcdefE",
+        ];
+        for name in ours {
+            assert!(is_symboliser(name.as_bytes()), "{name}");
+        }
+        let others = [
+            // Compiled by such a crate, for a type of everybody's.
+            "_RINvNtCsgE_4core3ptr13drop_in_placeNtNtCsl_5alloc6string6StringECs4X4t9plMPHF_9addr2line",
+            "_RINvNtCsgE_4core3ptr13drop_in_placeNtNtCsl_5alloc6string6StringECs4X4t9plMPHF_9addr2line.llvm.12",
+            "_RNvNtNtCsjrHSEGnQ3l9_3std3sys9backtrace4lock",
+            "_RNvNtCsjrHSEGnQ3l9_3std9backtrace9Backtrace",
+            "_ZN3std9backtrace4lock17h0123456789abcdefE",
+        ];
+        for name in others {
+            assert!(!is_symboliser(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn each_stretch_of_unseen_code_has_its_bits() {
+        let (first, bits) = granules(&[(0x1008, 0x1020), (0x1470, 0x1471)]);
+        assert_eq!((first, bits), (0x1000, vec![0b11, 1 << 7]));
+        assert_eq!(granules(&[]), (0, vec![]));
+        // Nonsense takes no memory.
+        assert_eq!(granules(&[(0, 16), (1 << 60, (1 << 60) + 16)]), (0, vec![1]));
+    }
 }

@@ -192,7 +192,18 @@ impl Recorder {
         }
         let (command, seal) = (options.command.clone(), options.seal.clone());
         let Settings { free, drain, .. } = options.settings;
-        Ok(Recorder { ring, child, _library: library, _answers: answers, command, free, drain, seal, translator, before })
+        Ok(Recorder {
+            ring,
+            child,
+            _library: library,
+            _answers: answers,
+            command,
+            free,
+            drain,
+            seal,
+            translator,
+            before,
+        })
     }
 
     /// Starts a program and records it into a file. The file is opened first: if that fails, nothing has happened, and

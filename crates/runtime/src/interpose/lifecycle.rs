@@ -14,10 +14,10 @@ use crate::pass_on;
 use crate::rewrite::{apply, traps};
 use crate::scheduler::free_running::{leave, leaving};
 use crate::scheduler::{
-    HOLDER, IGNORING, Next, SCHEDULER, block, enter, forget_in_child, is_on, start, wake, watchdog,
+    HOLDER, IGNORING, Next, SCHEDULER, block, enter, forget_in_child, give_up_because_of, is_on, start, wake, watchdog,
 };
 use crate::tsan::hooks;
-use crate::wire::{BLOB_MAPS, head, op};
+use crate::wire::{BLOB_MAPS, OTHER_CODE, head, op};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering::*};
 
@@ -85,7 +85,6 @@ pub extern "C" fn __tsan_init() {
     thread::set_current(Some(first));
     apply::tell_reads();
     traps::install();
-    apply::tell_differences();
     tell_maps();
     cancel::look_for_users();
     expect_forks();
@@ -99,6 +98,9 @@ pub extern "C" fn __tsan_init() {
     }
     hooks::tell_wishes();
     first.inside.set(0);
+    if !apply::is_complete() {
+        give_up_because_of(OTHER_CODE);
+    }
     leave();
     hooks::on_initialize();
 }

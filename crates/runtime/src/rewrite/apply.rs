@@ -6,19 +6,16 @@
 //! second runs when the program starts us, and sends the interceptors for which we have no replacement to the C
 //! library.
 //!
-//! What in memory differs from the list stays as it is, and the tool learns of it.
+//! What in memory differs from the list stays as it is, and then nothing is recorded ([`is_complete`]).
 
 use crate::base::c;
 use crate::base::kernel::{self, READ_EXECUTE, READ_WRITE_EXECUTE, number, system};
 use crate::base::program::Address;
 use crate::base::relaxed::Relaxed;
-use crate::base::shared::header;
 use crate::rewrite::ask;
 use crate::tsan::access::write_alone;
-use crate::wire::OTHER_CODE;
 use crate::wire::patches::{Call, JUMP, Jump, List, NOTHING, Part, Span, WRITES};
 use core::arch::{asm, global_asm};
-use core::sync::atomic::Ordering::Relaxed as InAnyOrder;
 
 global_asm!(
     ".text",
@@ -70,16 +67,14 @@ pub fn while_writable(code: impl Iterator<Item = (usize, usize)> + Clone, work: 
     allowed
 }
 
-/// The tool should know that something could not be rewritten.
+/// Something that matters could not be rewritten.
 pub fn differs() {
     DIFFERS.set(true);
 }
 
-/// Tells the tool, when there is one.
-pub fn tell_differences() {
-    if DIFFERS.get() {
-        let _ = header().trouble.compare_exchange(0, OTHER_CODE, InAnyOrder, InAnyOrder);
-    }
+/// Whether all was rewritten that matters. If not, it is unknown what synchronises in the program.
+pub fn is_complete() -> bool {
+    !DIFFERS.get()
 }
 
 /// Memory for instructions that a jump from an address reaches, writable.
@@ -146,23 +141,21 @@ enum Near {
     Call = 0xe8,
 }
 
-/// Has what begins at an address go elsewhere, if its bytes are those of the list and the place is near.
+/// Has what begins at an address go elsewhere, if its bytes are those of the list and the place is near; whether it did.
 ///
 /// # Safety
 /// No thread is there, the bytes can be written if they are those, and what is gone to does as well.
-unsafe fn divert(at: usize, bytes: u64, how: Near, target: usize) {
+unsafe fn divert(at: usize, bytes: u64, how: Near, target: usize) -> bool {
     let is_known = Address(at).read::<u32>() == bytes as u32 && Address(at + 4).byte() == (bytes >> 32) as u8;
-    match i32::try_from(target as i64 - (at + JUMP) as i64) {
-        Ok(distance) if is_known => {
-            // SAFETY: the caller says that it can be written, and that the instruction may take the place of what is
-            // there.
-            unsafe {
-                (at as *mut u8).write_volatile(how as u8);
-                ((at + 1) as *mut i32).write_unaligned(distance);
-            }
+    let Ok(distance) = i32::try_from(target as i64 - (at + JUMP) as i64) else { return false };
+    if is_known {
+        // SAFETY: the caller says that it can be written, and that the instruction may take the place of what is there.
+        unsafe {
+            (at as *mut u8).write_volatile(how as u8);
+            ((at + 1) as *mut i32).write_unaligned(distance);
         }
-        _ => differs(),
     }
+    is_known
 }
 
 unsafe extern "C" fn nothing() -> usize {
@@ -203,7 +196,11 @@ fn jump_all(part: Part, list: List<'static>, base: usize, target: &dyn Fn(&Jump)
             if goal != 0 {
                 // SAFETY: there is room for as many as the part has. The jump goes to a function that has the name, and
                 // the duty, of the one that begins there; the program has not begun, so no thread is in it.
-                unsafe { divert(base.wrapping_add(jump.at as usize), jump.bytes, Near::Jump, room.to(goal)) };
+                let done =
+                    unsafe { divert(base.wrapping_add(jump.at as usize), jump.bytes, Near::Jump, room.to(goal)) };
+                if !done {
+                    differs();
+                }
             }
         }
     });
@@ -260,7 +257,9 @@ pub fn tell_reads() {
     let done = while_writable(pages, || {
         for jump in ours.iter() {
             // SAFETY: both are ours and take the same arguments, and the program has not begun.
-            unsafe { divert(at(&jump), jump.bytes, Near::Jump, us + jump.target as usize) };
+            if !unsafe { divert(at(&jump), jump.bytes, Near::Jump, us + jump.target as usize) } {
+                differs();
+            }
         }
     });
     if !done {
@@ -276,7 +275,7 @@ pub fn tell_reads() {
         for call in calls.iter() {
             let Some(&target) = targets.get(call.write as usize) else { continue };
             // SAFETY: what is called from now on takes the same arguments. No thread is there: the program has not
-            // begun.
+            // begun. A call that stays as it is counts as a read, too.
             unsafe { divert(base.wrapping_add(call.at as usize), call.bytes, Near::Call, target) };
         }
     });

@@ -1,0 +1,470 @@
+//! The decisions about real programs, compared with what a disassembler says about them, and damaged files.
+//!
+//! The programs are the test programs of the command line, built for ThreadSanitizer by whatever compilers there are,
+//! and for plain decoding the C library and this test itself. Without `objdump` or a compiler a test says what it
+//! skipped.
+
+use crate::code::Code;
+use crate::image::Image;
+use crate::traps::is_rust;
+use crate::{Runtime, decide, entries};
+use iced_x86::{Decoder, DecoderOptions};
+use snag_wire::patches::{Call, Effect, Jump, List, Memory, Part, Trap, WRITES};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// An instruction as `objdump` shows it.
+#[derive(Clone, Debug)]
+struct Shown {
+    bytes: Vec<u8>,
+    text: String,
+}
+
+/// The instructions of a file by address; `None`, with a message, if there is no `objdump`.
+fn disassemble(file: &Path) -> Option<BTreeMap<u64, Shown>> {
+    let output = match Command::new("objdump").args(["-d", "-w"]).arg(file).output() {
+        Ok(output) if output.status.success() => output,
+        other => {
+            eprintln!("skipped: no objdump: {other:?}");
+            return None;
+        }
+    };
+    let line = |line: &str| {
+        let mut parts = line.split('\t');
+        let address = u64::from_str_radix(parts.next()?.trim().strip_suffix(':')?, 16).ok()?;
+        let bytes = parts.next()?.split_whitespace().map(|byte| u8::from_str_radix(byte, 16));
+        let text = parts.next().unwrap_or("").split(" #").next().unwrap_or("").trim().to_owned();
+        Some((address, Shown { bytes: bytes.collect::<Result<_, _>>().ok()?, text }))
+    };
+    Some(String::from_utf8_lossy(&output.stdout).lines().filter_map(line).collect())
+}
+
+/// A folder that goes away again.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("snag-patches-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Builds a test program of the command line; `None`, with a message, if that cannot be done here.
+fn build(folder: &Folder, compiler: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../snag/tests/programs").join(source);
+    let program = folder.0.join(format!("program-{compiler}-{}", flags.concat().replace(['/', '='], "-")));
+    let mut command = Command::new(compiler);
+    command.args(flags).arg("-o").arg(&program).arg(&source).env("RUSTC_BOOTSTRAP", "1");
+    match command.output() {
+        Ok(output) if output.status.success() => Some(program),
+        other => {
+            eprintln!("skipped: {compiler} {flags:?} {}: {other:?}", source.display());
+            None
+        }
+    }
+}
+
+const RUST: [&str; 7] = [
+    "--edition=2024",
+    "-g",
+    "-Awarnings",
+    "-Zsanitizer=thread",
+    "-Cunsafe-allow-abi-mismatch=sanitizer",
+    "--target=x86_64-unknown-linux-gnu",
+    "-Cdebuginfo=1",
+];
+
+/// Programs that carry a runtime inside.
+fn programs(folder: &Folder) -> Vec<PathBuf> {
+    let rust = |source: &str, level: &str| build(folder, "rustc", source, &[&RUST[..], &[level]].concat());
+    let c = |compiler: &str, flags: &[&str]| {
+        build(folder, compiler, "every_primitive.c", &[&["-g", "-fsanitize=thread"], flags].concat())
+    };
+    let all = [
+        rust("rust/locks.rs", "-Copt-level=0"),
+        rust("rust/threads.rs", "-Copt-level=3"),
+        c("clang", &["-O0"]),
+        c("clang", &["-O2"]),
+        c("clang", &["-O1", "-no-pie"]),
+        c("gcc", &["-O2", "-static-libtsan"]),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// A runtime that offers these functions, one behind the other.
+fn runtime(names: &[&str]) -> Runtime {
+    let functions = names.iter().enumerate().map(|(i, name)| (name.as_bytes().to_vec(), 16 * i as u64));
+    Runtime { functions: functions.collect(), writes_that_read: Vec::new() }
+}
+
+fn words_of(program: &Path, runtime: &Runtime) -> Vec<u64> {
+    let bytes = std::fs::read(program).unwrap();
+    decide(&bytes[..], runtime).unwrap_or_else(|| panic!("{}: nothing to do", program.display()))
+}
+
+const OURS: [&str; 4] = ["__tsan_init", "__tsan_write4", "pthread_mutex_lock", "malloc"];
+
+/// The place in memory that an operand of `objdump` means.
+fn shown_memory(text: &str) -> Option<Memory> {
+    let open = text.find('(')?;
+    let close = open + text[open..].find(')')?;
+    let before = text[..open].rsplit([' ', ',', '*']).next()?;
+    let displacement = match before.strip_prefix('-') {
+        Some(number) => -i64::from_str_radix(number.strip_prefix("0x")?, 16).ok()?,
+        None if before.is_empty() => 0,
+        None => i64::from_str_radix(before.strip_prefix("0x")?, 16).ok()?,
+    };
+    let names = [
+        "%rax", "%rcx", "%rdx", "%rbx", "%rsp", "%rbp", "%rsi", "%rdi", "%r8", "%r9", "%r10", "%r11", "%r12", "%r13",
+        "%r14", "%r15",
+    ];
+    let number = |name: &str| names.iter().position(|other| *other == name).map(|number| number as u8);
+    let parts: Vec<&str> = text[open + 1..close].split(',').collect();
+    Some(Memory {
+        base: number(parts[0]),
+        index: parts.get(1).and_then(|name| number(name)).map(|index| {
+            let scale: u8 = parts.get(2).map_or(1, |scale| scale.parse().unwrap());
+            (index, scale.ilog2() as u8)
+        }),
+        displacement: displacement as i32,
+        relative: (parts[0] == "%rip").then_some(0),
+    })
+}
+
+/// Traps are where a disassembler sees the instruction that they stand for, with the same bytes, operands and effect.
+#[test]
+fn every_trap_is_an_instruction_that_a_disassembler_shows() {
+    let folder = Folder::new("traps");
+    for program in programs(&folder) {
+        let Some(shown) = disassemble(&program) else { return };
+        let words = words_of(&program, &runtime(&OURS));
+        let list = List::new(&words).unwrap();
+        let is_rust = program.to_string_lossy().contains("rustc");
+        let traps = list.records::<Trap>(Part::Traps);
+        assert_eq!(is_rust, traps.len() > 500, "{}: {} traps", program.display(), traps.len());
+        let mut last = 0;
+        for trap in traps.iter() {
+            assert!(trap.at > last, "by address, each once");
+            last = trap.at;
+            let says = shown.get(&trap.at).unwrap_or_else(|| panic!("{:#x}: no instruction", trap.at));
+            let context = format!("{:#x}: {}: {trap:?}", trap.at, says.text);
+            assert_eq!(&trap.bytes[..trap.length as usize], &says.bytes[..], "{context}");
+            let mut words = says.text.split_whitespace().filter(|word| !word.starts_with("cs") && *word != "data16");
+            let first = words.next().unwrap();
+            let fits = match trap.effect {
+                Effect::Modify => first == "lock" || first.starts_with("xchg"),
+                Effect::Compare => first == "lock" && words.next().unwrap().starts_with("cmpxchg"),
+                Effect::Read => ["mov", "cmp", "test"].iter().any(|name| first.starts_with(name)),
+                Effect::Write => first.starts_with("mov"),
+            };
+            assert!(fits, "{context}");
+            // Where an instruction writes, memory is the last operand; where it only reads, the one that is there.
+            let is_last = says.text.ends_with(')');
+            match trap.effect {
+                Effect::Write => assert!(is_last, "{context}"),
+                Effect::Read if first.starts_with("mov") => assert!(!is_last, "{context}"),
+                _ => {}
+            }
+            let mut expected =
+                shown_memory(&says.text).unwrap_or_else(|| panic!("{context}"));
+            if expected.relative.is_some() {
+                // Where the displacement stands in the instruction: `objdump` shows its value alone.
+                let place = trap.memory.relative.expect("relative") as usize;
+                assert_eq!(&says.bytes[place..place + 4], &expected.displacement.to_le_bytes(), "{context}");
+                expected.relative = trap.memory.relative;
+            }
+            assert_eq!(trap.memory, expected, "{context}");
+            let size = says.text.split_whitespace().find_map(register_size).or_else(|| {
+                let name = says.text.split_whitespace().find(|word| !["lock", "xacquire"].contains(word))?;
+                Some(match name.chars().last()? {
+                    'b' => 1,
+                    'w' => 2,
+                    'l' => 4,
+                    _ => 8,
+                })
+            });
+            if !first.starts_with("movz") && !first.starts_with("movs") {
+                assert_eq!(Some(1 << trap.log), size, "{context}");
+            }
+        }
+    }
+}
+
+/// The size of the first register among the operands that is no part of an address.
+fn register_size(operands: &str) -> Option<u64> {
+    let mut depth = 0;
+    let plain: String = operands
+        .chars()
+        .filter(|&c| {
+            depth += (c == '(') as i32 - (c == ')') as i32;
+            depth == 0
+        })
+        .collect();
+    let name = plain.split(',').find_map(|operand| operand.trim().strip_prefix('%'))?.to_owned();
+    let numbered = name.strip_prefix('r').filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    Some(match (numbered, name.as_str()) {
+        (Some(rest), _) => match rest.chars().last()? {
+            'b' => 1,
+            'w' => 2,
+            'd' => 4,
+            _ => 8,
+        },
+        (None, name) if name.ends_with('l') || name.ends_with('h') => 1,
+        (None, name) if name.starts_with('r') => 8,
+        (None, name) if name.starts_with('e') => 4,
+        _ => 2,
+    })
+}
+
+/// No atomic instruction of Rust's functions without callbacks is missed, and none of those with callbacks is taken.
+#[test]
+fn every_atomic_instruction_of_functions_without_callbacks_is_a_trap() {
+    let folder = Folder::new("atomics");
+    for program in programs(&folder).into_iter().filter(|program| program.to_string_lossy().contains("rustc")) {
+        let Some(shown) = disassemble(&program) else { return };
+        let bytes = std::fs::read(&program).unwrap();
+        let image = Image::read(&bytes[..]).unwrap();
+        let words = words_of(&program, &runtime(&OURS));
+        let list = List::new(&words).unwrap();
+        let traps: BTreeSet<u64> = list.records::<Trap>(Part::Traps).iter().map(|trap| trap.at).collect();
+        let (mut seen, mut unseen) = (0, 0);
+        for function in image.functions().iter().filter(|function| is_rust(function.name) && function.size > 0) {
+            let code: Vec<(&u64, &Shown)> = shown.range(function.address..function.address + function.size).collect();
+            let is_instrumented = code.iter().any(|(_, shown)| {
+                shown.text.starts_with("call") && shown.text.contains("<__tsan_")
+                    || shown.text.starts_with("jmp") && shown.text.contains("<__tsan_")
+            });
+            for (at, shown) in code {
+                let names_memory = shown.text.contains('(') && !shown.text.contains("(%rsp");
+                let is_atomic = shown.text.starts_with("lock ") || shown.text.starts_with("xchg ");
+                let is_wide = shown.text.contains("cmpxchg16b") || shown.text.contains("cmpxchg8b");
+                // `lock or` on the stack is a fence.
+                if !is_atomic || !names_memory || is_wide || shown.text.contains("%fs:") {
+                    continue;
+                }
+                seen += is_instrumented as u32;
+                unseen += !is_instrumented as u32;
+                assert_eq!(traps.contains(at), !is_instrumented, "{at:#x}: {}", shown.text);
+            }
+        }
+        assert!(unseen > 100, "{seen} and {unseen}");
+    }
+}
+
+/// A write that is recorded alone is a call of the callback that the list names.
+#[test]
+fn every_write_that_is_alone_is_a_call_of_its_callback() {
+    let folder = Folder::new("writes");
+    for program in programs(&folder) {
+        let Some(shown) = disassemble(&program) else { return };
+        let words = words_of(&program, &runtime(&OURS));
+        let list = List::new(&words).unwrap();
+        let calls = list.records::<Call>(Part::Writes);
+        let is_llvm = !program.to_string_lossy().contains("gcc");
+        assert_eq!(!calls.is_empty(), is_llvm, "{}", program.display());
+        for call in calls.iter() {
+            let says = &shown[&call.at];
+            assert_eq!(says.bytes, call.bytes.to_le_bytes()[..5], "{:#x}: {}", call.at, says.text);
+            let name = format!("<{}>", WRITES[call.write as usize].0);
+            assert!(says.text.starts_with("call") && says.text.ends_with(&name), "{:#x}: {}", call.at, says.text);
+        }
+    }
+}
+
+/// Jumps replace whole functions of the runtime inside, each once, and go where the names say.
+#[test]
+fn callbacks_of_a_runtime_inside_become_jumps() {
+    let folder = Folder::new("callbacks");
+    for program in programs(&folder) {
+        let bytes = std::fs::read(&program).unwrap();
+        let image = Image::read(&bytes[..]).unwrap();
+        let mut names: HashMap<u64, Vec<String>> = HashMap::new();
+        for function in image.functions() {
+            names.entry(function.address).or_default().push(String::from_utf8_lossy(function.name).into_owned());
+        }
+        let words = words_of(&program, &runtime(&OURS));
+        let list = List::new(&words).unwrap();
+        let ours: Vec<Jump> = list.records::<Jump>(Part::Callbacks).iter().collect();
+        let goes = |function: &str, target: u64| {
+            let jump = ours.iter().find(|jump| names[&jump.at].iter().any(|name| name == function));
+            assert_eq!(jump.map(|jump| jump.target), Some(target), "{}: {function}", program.display());
+        };
+        goes("__tsan_init", 0);
+        goes("__tsan_write4", 16);
+        goes("__interceptor_pthread_mutex_lock", 32);
+        goes("__interceptor_malloc", 48);
+        goes("__tsan_read4", snag_wire::patches::NOTHING);
+        let libraries: Vec<Jump> = list.records::<Jump>(Part::Libraries).iter().collect();
+        let text: Vec<u8> = list.part(Part::Names).iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut others = BTreeSet::new();
+        for jump in &libraries {
+            let name = text[jump.target as usize..].split(|&byte| byte == 0).next().unwrap();
+            let name = String::from_utf8_lossy(name).into_owned();
+            let is_called = |function: &String| {
+                *function == name
+                    || function.trim_start_matches('_') == format!("interceptor_{name}").trim_start_matches('_')
+            };
+            assert!(names[&jump.at].iter().any(is_called), "{name}: {:?}", names[&jump.at]);
+            others.insert(name);
+        }
+        assert!(others.contains("pthread_create") && !others.contains("malloc"), "{others:?}");
+        let mut starts: Vec<u64> = ours.iter().chain(&libraries).map(|jump| jump.at).collect();
+        let count = starts.len();
+        starts.sort_unstable();
+        starts.dedup();
+        assert_eq!(starts.len(), count, "each function once");
+        assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= 5), "no jump reaches into the next");
+    }
+}
+
+/// Functions of a program, some of them instrumented, and whether their calls can be led elsewhere.
+const ENTRIES: &str = r#"
+#include <string.h>
+#define PLAIN __attribute__((noinline, noclone, no_sanitize("thread")))
+int shared[64]; const int constant[4] = {1, 2, 3, 4}; volatile int sink;
+PLAIN void yes_store(int *p, int v) { p[0] = v; p[1] = v + 1; p[2] = v * 3; }
+PLAIN int yes_global(void) { return shared[3] * 7 + shared[9] * 11 + shared[11]; }
+PLAIN int yes_calls(int n) { shared[n & 63]++; return n > 0 ? yes_calls(n - 2) + shared[1] : 0; }
+PLAIN long no_stack(long a) { volatile long copy = a; return copy + 1; }
+PLAIN int no_constant(void) { return constant[0] + constant[3]; }
+PLAIN int no_memory(int a, int b) { return a * b + 17; }
+void no_instrumented(int *p, int v) { p[0] = v; p[1] = v + 1; p[2] = v * 3; }
+#define ASM(name, body) __asm__(".text\n.type " name ",@function\n" name ":\n" body "\n.size " name ",.-" name)
+ASM("no_loop_to_start", "movl %eax, (%rdi)\n incl (%rdi)\n decl %esi\n jnz no_loop_to_start\n ret");
+ASM("no_jump_among_first", "movl %eax, (%rdi)\n 1: incl (%rdi)\n nop\n decl %esi\n jnz 1b\n ret");
+ASM("yes_jump_behind_first", "movl %eax, (%rdi)\n addq $4, %rdi\n 1: incl (%rdi)\n decl %esi\n jnz 1b\n ret");
+ASM("no_short", "movb $1, (%rdi)\n ret");
+ASM("no_branch_among_first", "testl %esi, %esi\n jz 1f\n movl %eax, (%rdi)\n 1: ret");
+ASM("no_jumped_into", "movl %eax, (%rdi)\n nop\n nop\n nop\n ret");
+ASM("yes_jumps_there", "movl %eax, (%rdi)\n movl %eax, 4(%rdi)\n jmp no_jumped_into + 2");
+ASM("no_table", "movl %eax, (%rdi)\n movl %eax, 4(%rdi)\n jmp *%rsi");
+int main(void) { return yes_global() + no_constant() + no_memory(1, 2) + (int)no_stack(3) + yes_calls(4); }
+"#;
+
+/// A function is led elsewhere only if it was not instrumented, touches memory, and its first instructions can be moved.
+#[test]
+fn functions_without_callbacks_are_led_elsewhere_only_where_that_is_safe() {
+    let folder = Folder::new("entries");
+    let source = folder.0.join("entries.c");
+    std::fs::write(&source, ENTRIES).unwrap();
+    let source = source.to_str().unwrap();
+    let builds = [
+        build(&folder, "clang", source, &["-O2", "-fsanitize=thread"]),
+        build(&folder, "clang", source, &["-O1", "-no-pie", "-fsanitize=thread"]),
+        build(&folder, "gcc", source, &["-O2", "-fsanitize=thread", "-static-libtsan"]),
+    ];
+    for program in builds.into_iter().flatten() {
+        let Some(shown) = disassemble(&program) else { return };
+        let bytes = std::fs::read(&program).unwrap();
+        let image = Image::read(&bytes[..]).unwrap();
+        let functions = image.functions();
+        let found = entries::decide(&image, &image.relocations(), &functions);
+        let is_found = |name: &[u8]| found.iter().any(|(_, other)| *other == name);
+        let mut count = 0;
+        for name in functions.iter().map(|function| function.name) {
+            if name.starts_with(b"yes_") || name.starts_with(b"no_") {
+                let shown = String::from_utf8_lossy(name);
+                assert_eq!(is_found(name), name.starts_with(b"yes_"), "{}: {shown}", program.display());
+                count += 1;
+            }
+        }
+        assert_eq!(count, 15, "{}", program.display());
+        for (entry, name) in found {
+            let name = String::from_utf8_lossy(name);
+            let end = entry.at + entry.length as u64;
+            let first: Vec<(&u64, &Shown)> = shown.range(entry.at..end).collect();
+            let displaced: Vec<u8> = first.iter().flat_map(|(_, shown)| shown.bytes.clone()).collect();
+            assert_eq!(displaced, entry.bytes[..entry.length as usize], "{name}: whole instructions");
+            assert!(entry.length >= 5 && first.iter().all(|(_, shown)| !shown.text.starts_with(['j', 'c'])), "{name}");
+            let relative = first.iter().filter(|(_, shown)| shown.text.contains("(%rip)")).count();
+            assert_eq!(entry.relative.iter().flatten().count(), relative, "{name}");
+            // Moved and decoded, they name the same places.
+            let moved = entry.moved(0x1234_5000).unwrap();
+            let at = entry.at.wrapping_add(0x1234_5000);
+            let mut decoder = Decoder::with_ip(64, &moved[..entry.length as usize], at, DecoderOptions::NONE);
+            let mut before = Decoder::with_ip(64, &entry.bytes[..entry.length as usize], entry.at, DecoderOptions::NONE);
+            while decoder.can_decode() {
+                let (after, before) = (decoder.decode(), before.decode());
+                assert_eq!(after.code(), before.code(), "{name}");
+                if before.is_ip_rel_memory_operand() {
+                    assert_eq!(after.ip_rel_memory_address(), before.ip_rel_memory_address(), "{name}");
+                }
+            }
+        }
+    }
+}
+
+/// The decoder and a disassembler agree where the instructions of large libraries and programs begin.
+#[test]
+fn instructions_begin_where_a_disassembler_sees_them_begin() {
+    let libc = ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/libc.so.6", "/usr/lib/libc.so.6"].map(PathBuf::from);
+    let files = libc.into_iter().find(|path| path.exists()).into_iter().chain(std::env::current_exe());
+    for file in files {
+        let Some(shown) = disassemble(&file) else { return };
+        let bytes = std::fs::read(&file).unwrap();
+        let image = Image::read(&bytes[..]).unwrap();
+        let (mut functions, mut instructions) = (0, 0);
+        for function in image.functions().into_iter().chain(image.dynamic_functions()) {
+            let code: Vec<(&u64, &Shown)> = shown.range(function.address..function.address + function.size).collect();
+            // Data among code, as in assembly.
+            if code.iter().any(|(_, shown)| shown.text.contains("(bad)")) {
+                continue;
+            }
+            let Some(found) = Code::of(&image, function.address, function.size) else { continue };
+            assert!(found.is_whole, "{}", String::from_utf8_lossy(function.name));
+            let starts: Vec<u64> = found.instructions.iter().map(|instruction| instruction.ip()).collect();
+            assert!(
+                starts.iter().eq(code.iter().map(|(at, _)| *at)),
+                "{} in {}",
+                String::from_utf8_lossy(function.name),
+                file.display()
+            );
+            functions += 1;
+            instructions += starts.len();
+        }
+        assert!(functions > 500 && instructions > 50_000, "{}: {functions}, {instructions}", file.display());
+    }
+}
+
+/// A program that is damaged anywhere has a list or none; nothing panics.
+#[test]
+fn damaged_programs_make_no_trouble() {
+    let folder = Folder::new("damaged");
+    let Some(program) = build(&folder, "gcc", "posix.c", &["-g", "-fsanitize=thread", "-static-libtsan"]) else {
+        return;
+    };
+    let bytes = std::fs::read(program).unwrap();
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    // Headers of the file and of sections, the dynamic section and relocations are most interesting.
+    let sections = u64::from_le_bytes(bytes[40..48].try_into().unwrap()) as usize;
+    let ranges = [0..1024, sections..bytes.len(), 0..bytes.len()];
+    for round in 0..150 {
+        let mut damaged = bytes.clone();
+        let range = ranges[round % 3].clone();
+        for _ in 0..1 + random(20) {
+            let at = range.start + random(range.len());
+            damaged[at] = [0, 0xff, 0x80, random(256) as u8][random(4)];
+        }
+        if round % 10 == 0 {
+            damaged.truncate(random(bytes.len()));
+        }
+        if let Some(words) = decide(&damaged[..], &runtime(&OURS)) {
+            let list = List::new(&words).unwrap();
+            assert!(list.records::<Trap>(Part::Traps).iter().all(|trap| trap.length <= 15));
+        }
+    }
+}
