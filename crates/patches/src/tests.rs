@@ -173,8 +173,7 @@ fn every_trap_is_an_instruction_that_a_disassembler_shows() {
                 Effect::Read if first.starts_with("mov") => assert!(!is_last, "{context}"),
                 _ => {}
             }
-            let mut expected =
-                shown_memory(&says.text).unwrap_or_else(|| panic!("{context}"));
+            let mut expected = shown_memory(&says.text).unwrap_or_else(|| panic!("{context}"));
             if expected.relative.is_some() {
                 // Where the displacement stands in the instruction: `objdump` shows its value alone.
                 let place = trap.memory.relative.expect("relative") as usize;
@@ -390,7 +389,8 @@ fn functions_without_callbacks_are_led_elsewhere_only_where_that_is_safe() {
             let moved = entry.moved(0x1234_5000).unwrap();
             let at = entry.at.wrapping_add(0x1234_5000);
             let mut decoder = Decoder::with_ip(64, &moved[..entry.length as usize], at, DecoderOptions::NONE);
-            let mut before = Decoder::with_ip(64, &entry.bytes[..entry.length as usize], entry.at, DecoderOptions::NONE);
+            let mut before =
+                Decoder::with_ip(64, &entry.bytes[..entry.length as usize], entry.at, DecoderOptions::NONE);
             while decoder.can_decode() {
                 let (after, before) = (decoder.decode(), before.decode());
                 assert_eq!(after.code(), before.code(), "{name}");

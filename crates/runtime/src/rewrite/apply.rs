@@ -47,26 +47,6 @@ pub fn list() -> Option<(List<'static>, usize)> {
     Some((ask::list()?, BASE.get()))
 }
 
-/// The code of the program that a list is about: first addresses and lengths.
-pub fn code(list: List<'static>, base: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
-    (0..).map_while(move |i| list.records(Part::Code).get(i)).map(move |Span { start, length }| {
-        let first = base.wrapping_add(start as usize);
-        (first & !4095, ((first & 4095) + length as usize).next_multiple_of(4096))
-    })
-}
-
-/// Has code writable while something is done to it; false, and nothing is done, if that is forbidden.
-pub fn while_writable(code: impl Iterator<Item = (usize, usize)> + Clone, work: impl FnOnce()) -> bool {
-    let allowed = code.clone().all(|(start, length)| kernel::protect_code(start, length, READ_WRITE_EXECUTE));
-    if allowed {
-        work();
-    }
-    for (start, length) in code {
-        kernel::protect_code(start, length, READ_EXECUTE);
-    }
-    allowed
-}
-
 /// Something that matters could not be rewritten.
 pub fn differs() {
     DIFFERS.set(true);
@@ -77,60 +57,63 @@ pub fn is_complete() -> bool {
     !DIFFERS.get()
 }
 
-/// Memory for instructions that a jump from an address reaches, writable.
-pub fn near(address: usize, size: usize) -> Option<usize> {
-    const FIXED_NOREPLACE: usize = 0x100000 | 0x2 | 0x20;
-    let step = size.next_multiple_of(1 << 16);
-    let near = address & !0xf_ffff;
-    let below = near > 0x4000_0000;
-    let place = |i: usize| if below { near - 0x1000_0000 - i * step } else { near + 0x2000_0000 + i * step };
-    // SAFETY: the kernel maps new memory and refuses to replace what is there.
-    let map =
-        |at: usize| unsafe { system(number::MMAP, [at, size, READ_WRITE_EXECUTE, FIXED_NOREPLACE, usize::MAX, 0]) };
-    let mut made = (0..256).map(|i| map(place(i)));
-    made.find(|&result| result > 0).map(|result| result as usize)
+/// The pages of the program's code, by the list: first addresses and lengths.
+pub fn code(list: List<'static>, base: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
+    (0..).map_while(move |i| list.records(Part::Code).get(i)).map(move |Span { start, length }| {
+        let first = base.wrapping_add(start as usize);
+        (first & !4095, ((first & 4095) + length as usize).next_multiple_of(4096))
+    })
 }
 
-/// Jumps to anywhere, in memory that jumps of the program reach.
-struct FarJumps {
-    next: usize,
-}
+/// Code of the program, or of ours, that can be written, and in which no thread is: the program has not begun.
+pub struct Writable<Pages>(Pages);
 
-/// Bytes from a jump to anywhere to the next.
-const FAR_JUMP: usize = 16;
-
-impl FarJumps {
-    /// Room for so many.
-    fn near(address: usize, count: usize) -> Option<FarJumps> {
-        near(address, (count * FAR_JUMP).max(1)).map(|next| FarJumps { next })
+impl<Pages: Iterator<Item = (usize, usize)> + Clone> Writable<Pages> {
+    /// Does something to code while it can be written; false, and nothing is done, if that is forbidden.
+    pub fn during(pages: Pages, work: impl FnOnce(&Writable<Pages>)) -> bool {
+        let mut all = pages.clone();
+        let allowed = all.all(|(start, length)| kernel::protect_code(start, length, READ_WRITE_EXECUTE));
+        if allowed {
+            work(&Writable(pages.clone()));
+        }
+        for (start, length) in pages {
+            kernel::protect_code(start, length, READ_EXECUTE);
+        }
+        allowed
     }
 
-    /// Makes another one; where it is.
-    ///
-    /// # Safety
-    /// There is room for it.
-    unsafe fn to(&mut self, target: usize) -> usize {
-        let at = self.next;
-        self.next += FAR_JUMP;
-        // SAFETY: there is room, and nobody executes what is there yet.
-        unsafe { far_jump(at, target) };
-        at
+    fn has(&self, at: usize, length: usize) -> bool {
+        self.0.clone().any(|(start, size)| at >= start && at - start <= size && size - (at - start) >= length)
     }
-}
 
-/// Bytes of a jump to anywhere.
-pub const FAR_JUMP_LENGTH: usize = 14;
+    /// Has what begins at an address go elsewhere, if its bytes are those of the list and the place is near; whether it
+    /// did.
+    fn divert(&self, at: usize, bytes: u64, how: Near, target: usize) -> bool {
+        let Ok(distance) = i32::try_from(target as i64 - (at + JUMP) as i64) else { return false };
+        let is_known = || Address(at).read::<u32>() == bytes as u32 && Address(at + 4).byte() == (bytes >> 32) as u8;
+        if !self.has(at, JUMP) || !is_known() {
+            return false;
+        }
+        // SAFETY: the bytes can be written, no thread is there, and they are what the list was made for: it says that
+        // the target, which has the same arguments, stands for what begins there.
+        unsafe {
+            (at as *mut u8).write_volatile(how as u8);
+            ((at + 1) as *mut i32).write_unaligned(distance);
+        }
+        true
+    }
 
-/// Makes a jump to anywhere, in memory that may be written.
-///
-/// # Safety
-/// [`FAR_JUMP_LENGTH`] bytes of memory for instructions are there, which nobody executes yet.
-pub unsafe fn far_jump(at: usize, target: usize) {
-    // SAFETY: there are as many bytes.
-    unsafe {
-        // jmp [rip], and the address behind it.
-        (at as *mut [u8; 6]).write_unaligned([0xff, 0x25, 0, 0, 0, 0]);
-        ((at + 6) as *mut usize).write_unaligned(target);
+    /// Makes a trap of an instruction, if its bytes are these; whether it did.
+    pub fn trap(&self, at: usize, bytes: &[u8]) -> bool {
+        const TRAP: u8 = 0xcc;
+        let is_known = || bytes.iter().enumerate().all(|(i, &byte)| Address(at + i).byte() == byte);
+        if !self.has(at, bytes.len()) || !is_known() {
+            return false;
+        }
+        // SAFETY: the first byte of an instruction, which can be written, and no thread is there. Whoever comes there
+        // gets to the handler of the signal.
+        unsafe { (at as *mut u8).write_volatile(TRAP) };
+        true
     }
 }
 
@@ -141,22 +124,62 @@ enum Near {
     Call = 0xe8,
 }
 
-/// Has what begins at an address go elsewhere, if its bytes are those of the list and the place is near; whether it did.
-///
-/// # Safety
-/// No thread is there, the bytes can be written if they are those, and what is gone to does as well.
-unsafe fn divert(at: usize, bytes: u64, how: Near, target: usize) -> bool {
-    let is_known = Address(at).read::<u32>() == bytes as u32 && Address(at + 4).byte() == (bytes >> 32) as u8;
-    let Ok(distance) = i32::try_from(target as i64 - (at + JUMP) as i64) else { return false };
-    if is_known {
-        // SAFETY: the caller says that it can be written, and that the instruction may take the place of what is there.
-        unsafe {
-            (at as *mut u8).write_volatile(how as u8);
-            ((at + 1) as *mut i32).write_unaligned(distance);
-        }
-    }
-    is_known
+/// Memory for instructions of ours, which jumps from the program's code reach.
+pub struct Room {
+    pub start: usize,
+    next: usize,
+    pub end: usize,
 }
+
+impl Room {
+    /// So much of it.
+    pub fn near(address: usize, size: usize) -> Option<Room> {
+        const FIXED_NOREPLACE: usize = 0x100000 | 0x2 | 0x20;
+        let size = size.next_multiple_of(4096);
+        let step = size.next_multiple_of(1 << 16);
+        let near = address & !0xf_ffff;
+        let below = near > 0x4000_0000;
+        let place = |i: usize| if below { near - 0x1000_0000 - i * step } else { near + 0x2000_0000 + i * step };
+        let arguments = |at: usize| [at, size, READ_WRITE_EXECUTE, FIXED_NOREPLACE, usize::MAX, 0];
+        // SAFETY: the kernel maps new memory and refuses to replace what is there.
+        let mut made = (0..256).map(|i| unsafe { system(number::MMAP, arguments(place(i))) });
+        let start = made.find(|&result| result > 0)? as usize;
+        Some(Room { start, next: start, end: start + size })
+    }
+
+    /// Puts instructions behind those that are there; where they are.
+    pub fn put<const N: usize>(&mut self, instructions: [u8; N]) -> Option<usize> {
+        let at = self.next;
+        if self.end - at < N {
+            return None;
+        }
+        self.next += N;
+        // SAFETY: there is so much room in memory that `near` has made for this, and nobody executes it yet.
+        unsafe { (at as *mut [u8; N]).write_unaligned(instructions) };
+        Some(at)
+    }
+
+    /// Nobody writes there any more.
+    pub fn close(self) {
+        kernel::protect_code(self.start, self.end - self.start, READ_EXECUTE);
+    }
+}
+
+/// Instructions with a jump to anywhere behind the first so many bytes.
+pub fn with_jump<const N: usize>(instructions: &[u8], target: usize) -> [u8; N] {
+    // jmp [rip], and the address behind it.
+    let jump = [0xff, 0x25, 0, 0, 0, 0];
+    let address = target.to_le_bytes();
+    core::array::from_fn(|i| match i.checked_sub(instructions.len()) {
+        None => instructions[i],
+        Some(i @ ..6) => jump[i],
+        Some(i @ 6..14) => address[i - 6],
+        Some(_) => 0,
+    })
+}
+
+/// Bytes of a jump to anywhere, and what is left free behind it.
+pub const FAR_JUMP: usize = 16;
 
 unsafe extern "C" fn nothing() -> usize {
     0
@@ -189,21 +212,23 @@ unsafe extern "C" fn first_stage() -> usize {
 fn jump_all(part: Part, list: List<'static>, base: usize, target: &dyn Fn(&Jump) -> usize) {
     let jumps = list.records::<Jump>(part);
     let Some(first) = jumps.get(0) else { return };
-    let Some(mut room) = FarJumps::near(base.wrapping_add(first.at as usize), jumps.len()) else { return differs() };
-    let done = while_writable(code(list, base), || {
+    let Some(mut room) = Room::near(base.wrapping_add(first.at as usize), jumps.len() * FAR_JUMP) else {
+        return differs();
+    };
+    let done = Writable::during(code(list, base), |code| {
         for jump in jumps.iter() {
             let goal = target(&jump);
-            if goal != 0 {
-                // SAFETY: there is room for as many as the part has. The jump goes to a function that has the name, and
-                // the duty, of the one that begins there; the program has not begun, so no thread is in it.
-                let done =
-                    unsafe { divert(base.wrapping_add(jump.at as usize), jump.bytes, Near::Jump, room.to(goal)) };
-                if !done {
-                    differs();
-                }
+            if goal == 0 {
+                continue;
+            }
+            let at = base.wrapping_add(jump.at as usize);
+            let far = room.put::<FAR_JUMP>(with_jump(&[], goal));
+            if !far.is_some_and(|far| code.divert(at, jump.bytes, Near::Jump, far)) {
+                differs();
             }
         }
     });
+    room.close();
     if !done {
         differs();
     }
@@ -254,10 +279,9 @@ pub fn tell_reads() {
     };
     let page = first & !4095;
     let pages = core::iter::once((page, (last + JUMP - page).next_multiple_of(4096)));
-    let done = while_writable(pages, || {
+    let done = Writable::during(pages, |code| {
         for jump in ours.iter() {
-            // SAFETY: both are ours and take the same arguments, and the program has not begun.
-            if !unsafe { divert(at(&jump), jump.bytes, Near::Jump, us + jump.target as usize) } {
+            if !code.divert(at(&jump), jump.bytes, Near::Jump, us + jump.target as usize) {
                 differs();
             }
         }
@@ -267,16 +291,15 @@ pub fn tell_reads() {
     }
     let calls = list.records::<Call>(Part::Writes);
     let Some(first) = calls.get(0) else { return };
-    let Some(mut room) = FarJumps::near(base.wrapping_add(first.at as usize), ALONE.len()) else { return };
-    // SAFETY: there is room for as many.
-    let targets = ALONE.map(|alone| unsafe { room.to(alone as usize) });
-    // If that is forbidden, all writes count as reads.
-    while_writable(code(list, base), || {
+    let Some(mut room) = Room::near(base.wrapping_add(first.at as usize), ALONE.len() * FAR_JUMP) else { return };
+    let targets = ALONE.map(|alone| room.put::<FAR_JUMP>(with_jump(&[], alone as usize)));
+    room.close();
+    // A call that stays as it is, because it looks different or nothing may be written, counts as a read, too.
+    Writable::during(code(list, base), |code| {
         for call in calls.iter() {
-            let Some(&target) = targets.get(call.write as usize) else { continue };
-            // SAFETY: what is called from now on takes the same arguments. No thread is there: the program has not
-            // begun. A call that stays as it is counts as a read, too.
-            unsafe { divert(base.wrapping_add(call.at as usize), call.bytes, Near::Call, target) };
+            if let Some(Some(target)) = targets.get(call.write as usize) {
+                code.divert(base.wrapping_add(call.at as usize), call.bytes, Near::Call, *target);
+            }
         }
     });
 }

@@ -8,14 +8,13 @@
 
 use crate::base::c::{self, Pointer};
 use crate::base::chunk::Slot;
-use crate::base::kernel::{self, READ_EXECUTE};
 use crate::base::program::Address;
 use crate::base::record::{flush, page, put3, put4};
 use crate::base::relaxed::Relaxed;
 use crate::base::thread;
 use crate::interpose::context::Context;
 use crate::interpose::signals;
-use crate::rewrite::apply::{self, FAR_JUMP_LENGTH, code, far_jump, near, while_writable};
+use crate::rewrite::apply::{self, FAR_JUMP, Room, Writable, code, with_jump};
 use crate::rewrite::words;
 use crate::scheduler::{Next, enter, is_holder, is_on, not_holder};
 use crate::tsan::atomic::{ACQUIRE, ACQUIRE_RELEASE, RELEASE, detail};
@@ -53,7 +52,7 @@ static UNSEEN: OnceLock<(usize, &[u64])> = OnceLock::new();
 /// Bytes of a copy: the instruction and a jump back.
 const COPY: usize = 32;
 
-const _: () = assert!(15 + FAR_JUMP_LENGTH <= COPY);
+const _: () = assert!(16 + FAR_JUMP <= COPY);
 
 /// Whether an instruction is in a function of Rust that is not instrumented.
 pub fn is_unseen(pc: usize) -> bool {
@@ -78,54 +77,39 @@ pub fn install() {
     UNSEEN.get_or_init(|| (base.wrapping_add(list.unseen() as usize), list.part(Part::Unseen)));
     let traps = list.records::<Trap>(Part::Traps);
     let Some(first) = traps.get(0) else { return };
-    let size = (traps.len() * COPY).next_multiple_of(4096);
-    let Some(copies) = near(base.wrapping_add(first.at as usize), size) else { return apply::differs() };
-    COPIES[0].set(copies);
-    COPIES[1].set(size);
-    let installed = INSTALLED.get_or_init(|| Installed { traps, base, copies });
+    let Some(mut room) = Room::near(base.wrapping_add(first.at as usize), traps.len() * COPY) else {
+        return apply::differs();
+    };
+    COPIES[0].set(room.start);
+    COPIES[1].set(room.end - room.start);
+    let installed = INSTALLED.get_or_init(|| Installed { traps, base, copies: room.start });
     signals::install_own(c::SIGTRAP, on_trap);
     words::watch();
-    let done = while_writable(code(list, base), || {
+    let done = Writable::during(code(list, base), |code| {
         for (trap, copy) in (0..).map_while(|i| installed.get(i)) {
             let at = base.wrapping_add(trap.at as usize);
-            // SAFETY: each copy has `COPY` bytes of its own in the memory that `near` has made.
-            if unsafe { copy_instruction(&trap, at, copy) } {
-                const TRAP: u8 = 0xcc;
-                // SAFETY: the first byte of an instruction, which can be written now. Whoever comes there gets to the
-                // handler, which has the instruction executed elsewhere. No thread is there: the program has not begun.
-                unsafe { (at as *mut u8).write_volatile(TRAP) };
-            } else {
-                apply::differs();
+            let instruction = copied(&trap, at, copy);
+            let copied = instruction.and_then(|instruction| room.put::<COPY>(instruction));
+            if copied != Some(copy) || !code.trap(at, &trap.bytes[..trap.length as usize]) {
+                return apply::differs();
             }
         }
     });
-    kernel::protect_code(copies, size, READ_EXECUTE);
+    room.close();
     if !done {
         apply::differs();
     }
 }
 
-/// Copies an instruction if it is the one of the list.
-///
-/// # Safety
-/// `COPY` bytes of memory for instructions are where the copy goes, which nobody executes yet.
-unsafe fn copy_instruction(trap: &Trap, at: usize, copy: usize) -> bool {
-    let length = (trap.length as usize).min(15);
-    if (0..length).any(|i| Address(at + i).byte() != trap.bytes[i]) {
-        return false;
-    }
+/// An instruction as it is elsewhere, with a jump back behind it; `None` if it cannot be there.
+fn copied(trap: &Trap, at: usize, copy: usize) -> Option<[u8; COPY]> {
     let mut bytes = trap.bytes;
+    let length = trap.length as usize;
     if let Some(offset) = trap.memory.relative.map(usize::from) {
         let moved = trap.memory.displacement as i64 + at as i64 - copy as i64;
-        let (Ok(moved), Some(place)) = (i32::try_from(moved), bytes.get_mut(offset..offset + 4)) else { return false };
-        place.copy_from_slice(&moved.to_le_bytes());
+        bytes.get_mut(offset..offset + 4)?.copy_from_slice(&i32::try_from(moved).ok()?.to_le_bytes());
     }
-    // SAFETY: there is room for sixteen bytes, and behind the instruction, which is shorter, for a jump.
-    unsafe {
-        (copy as *mut [u8; 16]).write_unaligned(bytes);
-        far_jump(copy + length, at + length);
-    }
-    true
+    Some(with_jump(bytes.get(..length)?, at + length))
 }
 
 fn address(trap: &Trap, at: usize, context: Context) -> usize {
