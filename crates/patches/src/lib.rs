@@ -17,7 +17,6 @@
 mod callbacks;
 mod code;
 mod elided;
-mod entries;
 mod image;
 mod list;
 mod traps;

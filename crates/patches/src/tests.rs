@@ -7,8 +7,7 @@
 use crate::code::Code;
 use crate::image::Image;
 use crate::traps::is_rust;
-use crate::{Runtime, decide, entries};
-use iced_x86::{Decoder, DecoderOptions};
+use crate::{Runtime, decide};
 use snag_wire::patches::{Call, Effect, Jump, List, Memory, Part, Trap, WRITES};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -321,84 +320,6 @@ fn callbacks_of_a_runtime_inside_become_jumps() {
         starts.dedup();
         assert_eq!(starts.len(), count, "each function once");
         assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= 5), "no jump reaches into the next");
-    }
-}
-
-/// Functions of a program, some of them instrumented, and whether their calls can be led elsewhere.
-const ENTRIES: &str = r#"
-#include <string.h>
-#define PLAIN __attribute__((noinline, noclone, no_sanitize("thread")))
-int shared[64]; const int constant[4] = {1, 2, 3, 4}; volatile int sink;
-PLAIN void yes_store(int *p, int v) { p[0] = v; p[1] = v + 1; p[2] = v * 3; }
-PLAIN int yes_global(void) { return shared[3] * 7 + shared[9] * 11 + shared[11]; }
-PLAIN int yes_calls(int n) { shared[n & 63]++; return n > 0 ? yes_calls(n - 2) + shared[1] : 0; }
-PLAIN long no_stack(long a) { volatile long copy = a; return copy + 1; }
-PLAIN int no_constant(void) { return constant[0] + constant[3]; }
-PLAIN int no_memory(int a, int b) { return a * b + 17; }
-void no_instrumented(int *p, int v) { p[0] = v; p[1] = v + 1; p[2] = v * 3; }
-#define ASM(name, body) __asm__(".text\n.type " name ",@function\n" name ":\n" body "\n.size " name ",.-" name)
-ASM("no_loop_to_start", "movl %eax, (%rdi)\n incl (%rdi)\n decl %esi\n jnz no_loop_to_start\n ret");
-ASM("no_jump_among_first", "movl %eax, (%rdi)\n 1: incl (%rdi)\n nop\n decl %esi\n jnz 1b\n ret");
-ASM("yes_jump_behind_first", "movl %eax, (%rdi)\n addq $4, %rdi\n 1: incl (%rdi)\n decl %esi\n jnz 1b\n ret");
-ASM("no_short", "movb $1, (%rdi)\n ret");
-ASM("no_branch_among_first", "testl %esi, %esi\n jz 1f\n movl %eax, (%rdi)\n 1: ret");
-ASM("no_jumped_into", "movl %eax, (%rdi)\n nop\n nop\n nop\n ret");
-ASM("yes_jumps_there", "movl %eax, (%rdi)\n movl %eax, 4(%rdi)\n jmp no_jumped_into + 2");
-ASM("no_table", "movl %eax, (%rdi)\n movl %eax, 4(%rdi)\n jmp *%rsi");
-int main(void) { return yes_global() + no_constant() + no_memory(1, 2) + (int)no_stack(3) + yes_calls(4); }
-"#;
-
-/// A function is led elsewhere only if it was not instrumented, touches memory, and its first instructions can be moved.
-#[test]
-fn functions_without_callbacks_are_led_elsewhere_only_where_that_is_safe() {
-    let folder = Folder::new("entries");
-    let source = folder.0.join("entries.c");
-    std::fs::write(&source, ENTRIES).unwrap();
-    let source = source.to_str().unwrap();
-    let builds = [
-        build(&folder, "clang", source, &["-O2", "-fsanitize=thread"]),
-        build(&folder, "clang", source, &["-O1", "-no-pie", "-fsanitize=thread"]),
-        build(&folder, "gcc", source, &["-O2", "-fsanitize=thread", "-static-libtsan"]),
-    ];
-    for program in builds.into_iter().flatten() {
-        let Some(shown) = disassemble(&program) else { return };
-        let bytes = std::fs::read(&program).unwrap();
-        let image = Image::read(&bytes[..]).unwrap();
-        let functions = image.functions();
-        let found = entries::decide(&image, &image.relocations(), &functions);
-        let is_found = |name: &[u8]| found.iter().any(|(_, other)| *other == name);
-        let mut count = 0;
-        for name in functions.iter().map(|function| function.name) {
-            if name.starts_with(b"yes_") || name.starts_with(b"no_") {
-                let shown = String::from_utf8_lossy(name);
-                assert_eq!(is_found(name), name.starts_with(b"yes_"), "{}: {shown}", program.display());
-                count += 1;
-            }
-        }
-        assert_eq!(count, 15, "{}", program.display());
-        for (entry, name) in found {
-            let name = String::from_utf8_lossy(name);
-            let end = entry.at + entry.length as u64;
-            let first: Vec<(&u64, &Shown)> = shown.range(entry.at..end).collect();
-            let displaced: Vec<u8> = first.iter().flat_map(|(_, shown)| shown.bytes.clone()).collect();
-            assert_eq!(displaced, entry.bytes[..entry.length as usize], "{name}: whole instructions");
-            assert!(entry.length >= 5 && first.iter().all(|(_, shown)| !shown.text.starts_with(['j', 'c'])), "{name}");
-            let relative = first.iter().filter(|(_, shown)| shown.text.contains("(%rip)")).count();
-            assert_eq!(entry.relative.iter().flatten().count(), relative, "{name}");
-            // Moved and decoded, they name the same places.
-            let moved = entry.moved(0x1234_5000).unwrap();
-            let at = entry.at.wrapping_add(0x1234_5000);
-            let mut decoder = Decoder::with_ip(64, &moved[..entry.length as usize], at, DecoderOptions::NONE);
-            let mut before =
-                Decoder::with_ip(64, &entry.bytes[..entry.length as usize], entry.at, DecoderOptions::NONE);
-            while decoder.can_decode() {
-                let (after, before) = (decoder.decode(), before.decode());
-                assert_eq!(after.code(), before.code(), "{name}");
-                if before.is_ip_rel_memory_operand() {
-                    assert_eq!(after.ip_rel_memory_address(), before.ip_rel_memory_address(), "{name}");
-                }
-            }
-        }
     }
 }
 

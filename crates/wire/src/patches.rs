@@ -32,12 +32,10 @@ pub enum Part {
     Unseen,
     /// Names, each followed by a zero byte.
     Names,
-    /// [`Entry`]s of functions of the program that have no callbacks and touch memory that others may touch.
-    Entries,
 }
 
 /// How many parts there are.
-pub const PARTS: usize = 9;
+pub const PARTS: usize = 8;
 
 /// Bytes for each of which [`Part::Unseen`] has a bit.
 pub const GRANULE: u64 = 16;
@@ -183,61 +181,6 @@ impl Record for Call {
 
     fn from_words([at, bytes, write]: [u64; 3]) -> Call {
         Call { at, bytes, write }
-    }
-}
-
-/// A function whose calls can be led elsewhere: its first instructions, moved to another place with a jump behind them
-/// to the rest, are the function, and a jump can take their place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Where it begins.
-    pub at: u64,
-    /// How many bytes it has.
-    pub size: u64,
-    /// Place of its name in [`Part::Names`].
-    pub name: u64,
-    /// Its first instructions, with zeros behind.
-    pub bytes: [u8; MOST_DISPLACED],
-    /// How many bytes they have: at least [`JUMP`].
-    pub length: u8,
-    /// Where among these bytes displacements begin that are relative to the instruction, and so change by as much as
-    /// the instructions are moved.
-    pub relative: [Option<u8>; 4],
-}
-
-/// A jump displaces at most so many bytes: four of one instruction and another one of fifteen, rounded up.
-pub const MOST_DISPLACED: usize = 24;
-
-impl Entry {
-    /// The first instructions as they are when they have been moved by so many bytes; `None` if that is too far.
-    pub fn moved(&self, by: i64) -> Option<[u8; MOST_DISPLACED]> {
-        let mut bytes = self.bytes;
-        for place in self.relative.iter().flatten().map(|&place| place as usize) {
-            let displacement = bytes.get_mut(place..place + 4)?;
-            let old = i32::from_le_bytes([displacement[0], displacement[1], displacement[2], displacement[3]]);
-            displacement.copy_from_slice(&i32::try_from(old as i64 - by).ok()?.to_le_bytes());
-        }
-        Some(bytes)
-    }
-}
-
-impl Record for Entry {
-    type Words = [u64; 7];
-
-    fn words(&self) -> [u64; 7] {
-        let [low, middle, high] = [0, 8, 16].map(|from| word_of(&self.bytes[from..from + 8]));
-        let relative = self.relative.iter().enumerate();
-        let small = relative.fold(self.length as u64, |word, (i, &place)| word | byte(place) << (8 + 8 * i));
-        [self.at, self.size, self.name, low, middle, high, small]
-    }
-
-    fn from_words([at, size, name, low, middle, high, small]: [u64; 7]) -> Entry {
-        let mut bytes = [0; MOST_DISPLACED];
-        for (i, byte) in bytes.iter_mut().enumerate() {
-            *byte = ([low, middle, high][i / 8] >> (8 * (i % 8))) as u8;
-        }
-        let relative = [8, 16, 24, 32].map(|shift| number(small >> shift & 0xff));
-        Entry { at, size, name, bytes, length: small as u8, relative }
     }
 }
 
