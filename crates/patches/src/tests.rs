@@ -257,6 +257,33 @@ fn every_atomic_instruction_of_functions_without_callbacks_is_a_trap() {
     }
 }
 
+/// The code that names the frames of a panic's backtrace has atomics, and no traps; the lock around it has some.
+#[test]
+fn the_symboliser_of_panics_has_no_traps() {
+    let folder = Folder::new("symboliser");
+    let Some(program) = build(&folder, "rustc", "rust/locks.rs", &RUST) else { return };
+    let Some(shown) = disassemble(&program) else { return };
+    let bytes = std::fs::read(&program).unwrap();
+    let functions = Image::read(&bytes[..]).unwrap().functions();
+    let words = words_of(&program, &runtime(&OURS));
+    let traps: BTreeSet<u64> =
+        List::new(&words).unwrap().records::<Trap>(Part::Traps).iter().map(|trap| trap.at).collect();
+    let (mut spared, mut locks) = (0, 0);
+    for function in functions.iter().filter(|function| is_rust(function.name)) {
+        let code = function.address..function.address + function.size;
+        let name = String::from_utf8_lossy(function.name);
+        let trapped = traps.range(code.clone()).count();
+        let module = ["12backtrace_rs", "4read5dwarf", "9addr2line4unit"].iter().any(|part| name.contains(part));
+        if module && !name.ends_with("9addr2line4unit") {
+            assert_eq!(trapped, 0, "{name}");
+            spared += shown.range(code).filter(|(_, shown)| shown.text.starts_with("lock ")).count();
+        } else if name.contains("3std3sys9backtrace") {
+            locks += trapped;
+        }
+    }
+    assert!(spared > 0 && locks > 0, "{spared} and {locks}");
+}
+
 /// A write that is recorded alone is a call of the callback that the list names.
 #[test]
 fn every_write_that_is_alone_is_a_call_of_its_callback() {

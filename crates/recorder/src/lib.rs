@@ -9,6 +9,7 @@
 pub mod beside;
 pub mod code;
 mod functions;
+mod futex;
 mod hash;
 pub mod layout;
 pub mod recorded;

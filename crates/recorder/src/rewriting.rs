@@ -7,6 +7,7 @@
 //!
 //! What was decided about a file is kept while this process runs, as replays start the same program again and again.
 
+use crate::futex;
 use crate::ring::{Mapping, is_dead, memory_file, seal};
 use crate::wire::{ANSWERED, DEAF, Header, NO_LIST};
 use snag_patches::Runtime;
@@ -15,7 +16,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -45,7 +46,7 @@ impl Drop for Answers {
         self.ends.store(true, Release);
         let asks = &self.mapping.header().asks;
         asks.store(DEAF, Release);
-        wake(asks);
+        futex::wake(asks);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -68,27 +69,16 @@ fn answer_all(header: &Header, ends: &AtomicBool) {
             given = decide(Path::new(&format!("/proc/{process}/exe"))).and_then(|list| file_of(&list).ok());
             header.answer.store(given.as_ref().map_or(NO_LIST, |list| list.as_raw_fd() as u32), Relaxed);
             let _ = asks.compare_exchange(now, now | ANSWERED, AcqRel, Relaxed);
-            wake(asks);
+            futex::wake(asks);
             continue;
         } else if is_dead(process) {
             // Before it could make room for the next one.
             let _ = asks.compare_exchange(now, 0, AcqRel, Relaxed);
-            wake(asks);
+            futex::wake(asks);
             continue;
         }
-        wait(asks, now);
+        futex::wait(asks, now, PATIENCE);
     }
-}
-
-fn wait(word: &AtomicU32, value: u32) {
-    let time = libc::timespec { tv_sec: 0, tv_nsec: PATIENCE.as_nanos() as i64 };
-    // SAFETY: the word is mapped, and the time lives until the call returns.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, &time as *const _) };
-}
-
-fn wake(word: &AtomicU32) {
-    // SAFETY: the word is mapped.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
 }
 
 /// A list as a file in memory that nobody can change.

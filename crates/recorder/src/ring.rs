@@ -4,6 +4,7 @@
 //! rely on (its own position, how the program was started) it has in memory of its own; a chunk is copied before it is looked at; and
 //! every number that comes from there is checked. Where it cannot be right, [`Ring::damage`] says so, and no more is taken from it.
 
+use crate::futex;
 use crate::wire::{self, CHUNK, Header, OWN_CHUNK, OWN_CHUNKS, PAGE, Segment};
 use std::ffi::CString;
 use std::fmt;
@@ -223,9 +224,7 @@ impl OwnChunks {
     fn wake(&self) {
         let header = self.mapping.header();
         header.given_back.fetch_add(1, Release);
-        let word = &header.given_back as *const _;
-        // SAFETY: the word is mapped.
-        unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX) };
+        futex::wake(&header.given_back);
     }
 
     /// Whether the program that fills them has ended.
@@ -344,9 +343,7 @@ impl Ring {
     /// Lets a program go on that stands still to be looked at.
     pub fn looked(&self) {
         self.header().looked.store(1, Release);
-        let word = &self.header().looked as *const _;
-        // SAFETY: the word is mapped.
-        unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX) };
+        futex::wake(&self.header().looked);
     }
 
     /// The memory, for whoever else looks at its header.
@@ -414,10 +411,7 @@ impl Ring {
         let header = self.header();
         let mut filled = header.filled.load(Acquire);
         if filled == emptied {
-            let time = libc::timespec { tv_sec: patience.as_secs() as i64, tv_nsec: patience.subsec_nanos() as i64 };
-            let word = &header.filled as *const _;
-            // SAFETY: the word is mapped.
-            unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, filled, &time as *const _) };
+            futex::wait(&header.filled, filled, patience);
             filled = header.filled.load(Acquire);
         }
         let full = filled.wrapping_sub(emptied);
@@ -484,9 +478,7 @@ impl Ring {
     fn give_back(&self) {
         let header = self.header();
         header.emptied.store(self.emptied, Release);
-        let word = &header.emptied as *const _;
-        // SAFETY: the word is mapped.
-        unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX) };
+        futex::wake(&header.emptied);
     }
 
     /// What a program that is dead, or stopped, has put into the chunk that it was filling.

@@ -9,7 +9,6 @@
 
 use crate::base::kernel::{self, number, system};
 use crate::base::lock::{futex_wait, futex_wake};
-use crate::base::program::Address;
 use crate::base::relaxed::Relaxed;
 use crate::base::shared;
 use crate::wire::patches::List;
@@ -160,10 +159,14 @@ pub fn program_headers() -> Option<usize> {
     if file < 0 {
         return None;
     }
-    let mut bytes = [0u8; 1024];
-    let length = kernel::read(file, &mut bytes);
+    const HEADERS: u64 = 3;
+    // One by one: to clear a larger buffer the compiler calls a function from elsewhere.
+    let entries = core::iter::from_fn(|| {
+        let mut words = [[0u8; 8]; 2];
+        let length = kernel::read(file, words.as_flattened_mut());
+        (length == 16).then(|| words.map(u64::from_le_bytes))
+    });
+    let found = entries.take_while(|[kind, _]| *kind != 0).find(|[kind, _]| *kind == HEADERS);
     kernel::close(file);
-    const HEADERS: usize = 3;
-    let word = |at: usize| Address::from(&raw const bytes[at]).read::<usize>();
-    (0..length / 16).find(|&i| word(16 * i) == HEADERS).map(|i| word(16 * i + 8))
+    found.map(|[_, address]| address as usize)
 }

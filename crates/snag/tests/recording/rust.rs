@@ -63,6 +63,25 @@ fn threads_and_channels_of_the_standard_library_are_seen() {
     is_free_of_races("threads", "9 24 42 1 5 true true true\n", 1..26);
 }
 
+/// Backtraces are made under a lock of the standard library, by code that is left alone otherwise.
+#[test]
+fn panics_that_show_where_they_were_are_seen() {
+    let folder = Folder::new("rust-panics");
+    if !rustc(&program("rust/panics.rs"), &["-Copt-level=1"], &folder.path("program")) {
+        return;
+    }
+    for seed in ["1", "2", "3"] {
+        let command = ["record", "-o", "run.snag", "--seed", seed, "--", "sh", "-c", "RUST_BACKTRACE=1 ./program"];
+        let output = snag(&folder, &command);
+        assert_eq!(text(&output), "3 panics\n", "seed {seed}: {}", complaint(&output));
+        assert!(complaint(&output).contains("panics.rs:8"), "seed {seed}: {}", complaint(&output));
+        let (trace, _) = snag_formats::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap();
+        explained(&trace);
+        let checked = snag(&folder, &["check", "run.snag"]);
+        assert_eq!(checked.status.code(), Some(0), "seed {seed}: {}", text(&checked));
+    }
+}
+
 #[test]
 fn the_race_of_the_rust_example_is_found_and_confirmed() {
     let folder = Folder::new("rust-example");
