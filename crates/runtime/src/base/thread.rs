@@ -138,6 +138,8 @@ pub struct Thread {
     pub alert: crate::scheduler::Alert,
     /// How long it has rested lately, in nanoseconds: see [`crate::scheduler::observe`].
     pub rested: Relaxed<u64>,
+    /// How long it leaves the token to others while it waits in a loop.
+    pub patience: crate::scheduler::Patience,
     /// What it is doing, as announced when it began.
     pub doing: crate::scheduler::Doing,
 }

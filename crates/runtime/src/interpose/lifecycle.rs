@@ -97,12 +97,13 @@ pub extern "C" fn __tsan_init() {
         threads::start_own(watchdog::watch);
     }
     hooks::tell_wishes();
+    let initializers = hooks::initializers();
     first.inside.set(0);
     if !apply::is_complete() {
         give_up_because_of(OTHER_CODE);
     }
     leave();
-    hooks::on_initialize();
+    hooks::on_initialize(initializers);
 }
 
 // No other thread may be inside the runtime at the moment of a fork; the lock of the scheduler says so. Handlers of the

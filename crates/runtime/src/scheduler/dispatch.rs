@@ -165,8 +165,8 @@ impl Scheduler {
             self.note_stall();
             return HOLDER.0.store(NOBODY, Release);
         }
-        let index = self.choose(self.runnable.len());
-        self.give_to(index);
+        let index = self.choose(|_| true);
+        self.give_to(index.unwrap_or(0));
     }
 
     /// Nobody can run. If nobody comes back by himself, either, the tool may find a deadlock.
@@ -178,12 +178,24 @@ impl Scheduler {
         }
     }
 
-    /// One of so many threads: the first, or any.
-    fn choose(&mut self, count: usize) -> usize {
-        match self.random {
-            0 => 0,
-            _ => self.random() as usize % count,
+    /// The place in the queue of one of the threads that may run, if any may: the first, or any, that does not sit out,
+    /// or if all of them do, the one with the highest rank.
+    fn choose(&mut self, may_run: impl Fn(&Thread) -> bool) -> Option<usize> {
+        let may_run = |index: &usize| may_run(self.runnable[*index]);
+        let first = (0..self.runnable.len()).find(may_run)?;
+        let sits_out = |index: &usize| self.runnable[*index].patience.sits_out();
+        if self.random == 0 && !sits_out(&first) {
+            return Some(first);
         }
+        let ready: Vec<usize> = (0..self.runnable.len()).filter(may_run).filter(|index| !sits_out(index)).collect();
+        if ready.is_empty() {
+            return (0..self.runnable.len())
+                .filter(may_run)
+                .max_by_key(|&index| self.runnable[index].patience.rank(index));
+        }
+        self.runnable.iter().for_each(|thread| thread.patience.pass());
+        let any = if self.random == 0 { 0 } else { self.random() as usize % ready.len() };
+        Some(ready[any])
     }
 
     /// Gives the token to a thread in the queue.
@@ -202,10 +214,7 @@ impl Scheduler {
         }
         let in_time = drain.is_in_time();
         if in_time {
-            let may_run: Vec<usize> =
-                (0..self.runnable.len()).filter(|&index| drain.lets_run(self.runnable[index])).collect();
-            if !may_run.is_empty() {
-                let index = may_run[self.choose(may_run.len())];
+            if let Some(index) = self.choose(|thread| drain.lets_run(thread)) {
                 return self.give_to(index);
             }
         }
@@ -220,6 +229,7 @@ impl Scheduler {
     fn give(&mut self, thread: &'static Thread) {
         header().stalled.store(0, Relaxed);
         thread.set(State::Running);
+        thread.patience.ends();
         self.begin_turn(thread);
         let bits = match thread.ignoring.get() {
             _ if is_free() => FREE_RUNNING,

@@ -159,7 +159,7 @@ pub fn drain(ender: &'static Thread) {
         let scheduler = SCHEDULER.lock();
         if page().budget.get() <= 0 {
             DRAINING.set(true);
-            let_others_run(scheduler, ender);
+            let_others_run(scheduler, ender, false);
             DRAINING.set(false);
         }
     } else {

@@ -15,6 +15,7 @@ use crate::scheduler::dispatch::{SCHEDULER, Scheduler, following, others_wait};
 use crate::scheduler::free_running::is_free;
 use crate::scheduler::next::Next;
 use crate::scheduler::observe::{self, Then};
+use crate::scheduler::patience;
 use crate::scheduler::recording::is_on;
 use crate::scheduler::wipe::wipe;
 use crate::wire::{self, op};
@@ -57,7 +58,7 @@ pub fn preempt(thread: &'static Thread, next: Next) {
             let mut scheduler = SCHEDULER.lock();
             next.tell(false);
             if others_wait() {
-                let_others_run(scheduler, thread);
+                let_others_run(scheduler, thread, then == Then::Spins);
             } else {
                 scheduler.end_turn(thread);
                 scheduler.begin_turn(thread);
@@ -71,20 +72,24 @@ pub fn preempt(thread: &'static Thread, next: Next) {
     }
 }
 
-pub(super) fn let_others_run(mut scheduler: Guard<Scheduler>, thread: &'static Thread) {
+/// Gives the turn away, also because the thread waits for what another one does.
+pub(super) fn let_others_run(mut scheduler: Guard<Scheduler>, thread: &'static Thread, waits: bool) {
     thread.set(State::Runnable);
     scheduler.end_turn(thread);
+    if waits {
+        patience::waits(thread);
+    }
     scheduler.queue(thread);
     scheduler.dispatch();
     drop(scheduler);
     wait_for_token(thread, None);
 }
 
-/// Lets another thread run, if one waits.
+/// Lets another thread run, if one waits for the token: this one waits for what others do.
 pub fn yield_now(thread: &'static Thread) {
     let scheduler = SCHEDULER.lock();
     if others_wait() {
-        let_others_run(scheduler, thread);
+        let_others_run(scheduler, thread, true);
     } else {
         drop(scheduler);
     }

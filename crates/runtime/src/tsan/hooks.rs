@@ -22,6 +22,10 @@ fn defined(name: &'static core::ffi::CStr) -> Option<usize> {
     const ANYWHERE: Pointer = core::ptr::null_mut();
     // SAFETY: the name ends in a zero byte.
     let found = unsafe { c::dlsym(ANYWHERE, name.as_ptr().cast()) } as usize;
+    if found == 0 {
+        // The program does not ask why this failed.
+        c::dlerror();
+    }
     (found != 0).then_some(found)
 }
 
@@ -41,11 +45,17 @@ pub fn tell_wishes() {
     }
 }
 
-/// Tells the program that the runtime is ready. Called outside: what it does is recorded.
-pub fn on_initialize() {
+/// The functions of the program that want to know that the runtime is ready. Called inside: looking for a function that
+/// does not exist takes memory, and frees it.
+pub fn initializers() -> [Option<usize>; 2] {
     // Newer versions of ThreadSanitizer have a name for C, all have `__tsan::OnInitialize`.
-    for function in [c"__tsan_on_initialize", c"_ZN6__tsan12OnInitializeEv"].into_iter().filter_map(defined) {
-        // SAFETY: that is its type in ThreadSanitizer's interface.
+    [c"__tsan_on_initialize", c"_ZN6__tsan12OnInitializeEv"].map(defined)
+}
+
+/// Tells the program that the runtime is ready. Called outside: what it does is recorded.
+pub fn on_initialize(functions: [Option<usize>; 2]) {
+    for function in functions.into_iter().flatten() {
+        // SAFETY: `initializers` found it under a name that has this type in ThreadSanitizer's interface.
         let function = unsafe { core::mem::transmute::<usize, extern "C" fn()>(function) };
         function();
     }

@@ -1,0 +1,64 @@
+//! Threads that wait in a loop sit out some turns of the others.
+//!
+//! A thread that calls `sched_yield`, or reads the same again and again, waits for another one to do something. Taking
+//! turns, it would look after each turn of each other thread, and so would see every value on the way to the one that
+//! it waits for: races that show only if it misses one (it acquires a later value, and never the one that was released
+//! to it) would never happen. It would also fill the trace. So it sits out some turns, and twice as many each time that
+//! it has done nothing but wait since. If all threads sit out, the one goes on that has looked least often so far, and of
+//! several the last to wait: whoever waits for the end of a chain began before the links of it did.
+
+use crate::base::relaxed::Relaxed;
+use crate::base::thread::Thread;
+
+/// Most steps between two waits of the same loop.
+const ROUND: u64 = 64;
+
+/// Turns that a thread sits out at first.
+const FIRST: u32 = 4;
+
+/// How often that is doubled at most.
+const DOUBLINGS: u32 = 2;
+
+/// Who has looked so often takes turns with all others that have.
+const OFTEN: u32 = 16;
+
+/// How long a thread sits out. Zero at first.
+pub struct Patience {
+    /// Turns of others that the thread still leaves to them.
+    turns: Relaxed<u32>,
+    /// How often in a row it has waited.
+    waits: Relaxed<u32>,
+    /// Its steps when it did so last.
+    since: Relaxed<u64>,
+}
+
+impl Patience {
+    pub fn sits_out(&self) -> bool {
+        self.turns.get() > 0
+    }
+
+    /// Of threads that all sit out, the one with the greatest rank goes on; `place` is that in the queue.
+    pub fn rank(&self, place: usize) -> (u32, isize) {
+        let waits = self.waits.get();
+        (OFTEN - waits, if waits < OFTEN { place as isize } else { -(place as isize) })
+    }
+
+    /// The thread is passed over.
+    pub fn pass(&self) {
+        self.turns.set(self.turns.get().saturating_sub(1));
+    }
+
+    /// The thread has the token, or will have it.
+    pub fn ends(&self) {
+        self.turns.set(0);
+    }
+}
+
+/// The thread gives its turn away because it waits for another one. Its steps are counted.
+pub fn waits(thread: &Thread) {
+    let patience = &thread.patience;
+    let steps = thread.steps.get();
+    let waits = if steps - patience.since.replace(steps) <= ROUND { patience.waits.get() + 1 } else { 0 };
+    patience.waits.set(waits.min(OFTEN));
+    patience.turns.set(FIRST << waits.min(DOUBLINGS));
+}
