@@ -251,6 +251,10 @@ pub fn finish() {
         name[..length].iter_mut().enumerate().for_each(|(i, to)| *to = byte(jump.target as usize + i));
         // SAFETY: the name ends: the array is longer, and zero behind it.
         let target = unsafe { c::dlsym(c::RTLD_NEXT, name.as_ptr()) } as usize;
+        if target == 0 {
+            // The program does not ask why this failed.
+            c::dlerror();
+        }
         if target == base.wrapping_add(jump.at as usize) { 0 } else { target }
     });
 }
