@@ -61,7 +61,7 @@ fn is_delicate(name: &[u8]) -> bool {
 }
 
 /// A function of the symboliser that the standard library keeps to itself, or one that was compiled for its types.
-fn is_symboliser(name: &[u8]) -> bool {
+pub fn is_symboliser(name: &[u8]) -> bool {
     const CRATES: [&[u8]; 5] = [b"_5gimli", b"_9addr2line", b"_11miniz_oxide", b"_6object", b"_14rustc_demangle"];
     // The names that rustc used to make begin with the crate, or with a type.
     const BEFORE: [&[u8]; 10] = [

@@ -73,7 +73,7 @@ fn panics_that_show_where_they_were_are_seen() {
     for seed in ["1", "2", "3"] {
         let command = ["record", "-o", "run.snag", "--seed", seed, "--", "sh", "-c", "RUST_BACKTRACE=1 ./program"];
         let output = snag(&folder, &command);
-        assert_eq!(text(&output), "3 panics\n", "seed {seed}: {}", complaint(&output));
+        assert_eq!(text(&output), "3 panics, 3 counted\n", "seed {seed}: {}", complaint(&output));
         assert!(complaint(&output).contains("panics.rs:8"), "seed {seed}: {}", complaint(&output));
         let (trace, _) = snag_formats::open(&folder.path("run.snag"), None).unwrap().read_all().unwrap();
         explained(&trace);

@@ -4,17 +4,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 fn one(total: &Mutex<u32>) {
-    let _held = total.lock().map(|mut total| *total += 1);
+    *total.lock().unwrap_or_else(PoisonError::into_inner) += 1;
     panic!("as it should");
 }
 
 fn main() {
     let total = Arc::new(Mutex::new(0));
-    let threads = (0..3).map(|_| {
+    let start = |_| {
         let total = total.clone();
         thread::spawn(move || one(&total))
-    }).collect::<Vec<_>>();
+    };
+    let threads: Vec<_> = (0..3).map(start).collect();
     let panics = threads.into_iter().filter_map(|thread| thread.join().err()).count();
-    let _ = total.lock().unwrap_or_else(PoisonError::into_inner);
-    println!("{panics} panics");
+    println!("{panics} panics, {} counted", total.lock().unwrap());
 }
