@@ -75,6 +75,19 @@ impl Callees {
         self.0.get(at).filter(|(other, _)| *other == address).map_or(Callee::Helper, |(_, callee)| *callee)
     }
 
+    /// Whether bytes of code look as if a write was called among them: where not, there is no need to decode them.
+    fn may_call_write(&self, code: &[u8], address: u64) -> bool {
+        const CALL: u8 = 0xe8;
+        let target = |(i, bytes): (usize, &[u8])| match *bytes {
+            [CALL, a, b, c, d] => {
+                let distance = i32::from_le_bytes([a, b, c, d]);
+                Some(address.wrapping_add((i + JUMP) as u64).wrapping_add_signed(distance.into()))
+            }
+            _ => None,
+        };
+        code.windows(JUMP).enumerate().filter_map(target).any(|target| matches!(self.at(target), Callee::Write(_)))
+    }
+
     /// What an instruction calls; `None` if it is no call.
     fn called_by(&self, i: &Instruction) -> Option<Callee> {
         match i.flow_control() {
@@ -94,6 +107,9 @@ pub fn writes_alone<'a, R: ReadRef<'a>>(image: &Image<'a, R>, functions: &[Funct
     stretches.dedup();
     let mut calls = Vec::new();
     for (start, size) in stretches {
+        if !image.instructions(start, size).is_some_and(|code| callees.may_call_write(code, start)) {
+            continue;
+        }
         let Some(code) = Code::of(image, start, size).filter(|code| code.is_whole) else { continue };
         let writes = |i: &Instruction| matches!(callees.called_by(i), Some(Callee::Write(_)));
         if code.instructions.iter().any(writes) {

@@ -141,12 +141,16 @@ impl<'a, R: ReadRef<'a>> Image<'a, R> {
     fn functions_of(&self, table: u32) -> Vec<Function<'a>> {
         let Ok(sections) = self.header.sections(ENDIAN, self.file) else { return Vec::new() };
         let Ok(symbols) = sections.symbols(ENDIAN, self.file, table) else { return Vec::new() };
+        // As a whole: name by name would be thousands of reads.
+        let names = sections.section(symbols.string_section()).and_then(|names| names.data(ENDIAN, self.file));
+        let Ok(names) = names else { return Vec::new() };
+        let name = |start: u32| names.get(start as usize..)?.split(|&byte| byte == 0).next();
         let functions = symbols
             .iter()
             .filter(|symbol| symbol.st_type() == elf::STT_FUNC && symbol.st_shndx(ENDIAN) != elf::SHN_UNDEF);
         functions
             .filter_map(|symbol| {
-                let name = symbol.name(ENDIAN, symbols.strings()).ok()?;
+                let name = name(symbol.st_name(ENDIAN))?;
                 Some(Function { address: symbol.st_value(ENDIAN), size: symbol.st_size(ENDIAN), name })
             })
             .collect()

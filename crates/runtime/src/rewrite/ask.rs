@@ -144,7 +144,7 @@ fn beside(place: &Place, descriptor: u32) -> Place {
 fn this_process() -> Option<u32> {
     const AT_FDCWD: usize = -100isize as usize;
     let mut number = [0u8; 16];
-    let path = b"/proc/self\0".as_ptr() as usize;
+    let path = c"/proc/self".as_ptr() as usize;
     let start = number.as_mut_ptr() as usize;
     // SAFETY: the kernel reads the path up to its zero byte, and writes at most sixteen bytes where there are as many.
     let length = unsafe { system(number::READLINKAT, [AT_FDCWD, path, start, number.len(), 0, 0]) };

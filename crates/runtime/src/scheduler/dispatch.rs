@@ -213,10 +213,8 @@ impl Scheduler {
             return self.give_to(index);
         }
         let in_time = drain.is_in_time();
-        if in_time {
-            if let Some(index) = self.choose(|thread| drain.lets_run(thread)) {
-                return self.give_to(index);
-            }
+        if in_time && let Some(index) = self.choose(|thread| drain.lets_run(thread)) {
+            return self.give_to(index);
         }
         if !drain.ender.is(State::Blocked) || in_time && drain.may_come_back() {
             // It comes itself, in time or when the time is over.
