@@ -12,10 +12,11 @@
 //!
 //! The symboliser, which turns the addresses of a panic's backtrace into names, is left alone: a single backtrace would
 //! run into a hundred thousand traps. It consists of crates that the standard library keeps to itself (`gimli`,
-//! `addr2line`, …) and of its module `backtrace_rs`; no program can call them but by functions of `std::backtrace` and
-//! `std::sys::backtrace`, which hold a lock all the while, and whose atomics are traps as everywhere. So all that the
-//! symboliser's own atomics (counts of references to parsed files, cells that are filled once) could order is ordered
-//! by that lock already, they are on words that nobody else has, and its plain accesses are no events.
+//! `addr2line`, …) and of its module `backtrace_rs`. No program can call them but by functions of `std::backtrace` and
+//! of the panic handler. These hold a lock all the while, whose atomics are traps as everywhere; without it they only
+//! take names apart (`rustc_demangle`), which needs no state. So all that the symboliser's own atomics (counts of
+//! references to parsed files, cells that are filled once) could order is ordered by that lock already; they are on
+//! words that no other code has; and its plain accesses are no events.
 
 use crate::code::{Code, displacement_offset, is_of_thread, memory_operand, number, target};
 use crate::image::{Function, Image, Words};

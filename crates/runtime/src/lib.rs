@@ -16,8 +16,8 @@
 //! | | | how a thread waits: `block`; how a stuck thread loses the token: `watchdog` |
 //! | | | what threads do that run at the same time: `free_running` |
 //! | `protocol` | how threads and processes hand over | what the loom tests check: `go`, `lock`, `ring`, `seal` |
-//! | `rewrite` | rewrites machine code before the start | how a program's own callbacks become ours: `patch` |
-//! | | | how uninstrumented atomics are seen: `probe`; which writes count as reads: `elided_reads` |
+//! | `rewrite` | rewrites machine code before the start | who decides: `ask`; how callbacks become ours: `apply` |
+//! | | | how uninstrumented atomics are seen: `traps` |
 //! | `base` | libc, memory, threads, records | how a record gets into shared memory: `record` |
 //! | | | what is known about a thread: `thread`; system calls: `kernel` |
 //! | `wire` | the format between runtime and tool | what a record looks like |
