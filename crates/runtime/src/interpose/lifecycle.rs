@@ -3,6 +3,7 @@
 use crate::base::c::{self, Pointer};
 use crate::base::kernel;
 use crate::base::lock::Mutex;
+use crate::base::memory;
 use crate::base::program::Address;
 use crate::base::real::look_up_all;
 use crate::base::record::{put_blob, put3, start_chunk};
@@ -71,7 +72,8 @@ pub extern "C" fn __tsan_init() {
     }
     apply::finish();
     look_up_all();
-    // First, so that it is at the same place when the run is repeated: a schedule takes room.
+    // First, so that these are at the same places when the run is repeated: a schedule takes room.
+    memory::prepare();
     thread::prepare();
     if !attach() {
         return;
