@@ -139,3 +139,86 @@ fn decide(program: &Path) -> List {
     known.push((identity, list.clone()));
     list
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ring::{Ring, Settings};
+    use crate::wire::patches::List as Patches;
+    use std::io::Read;
+    use std::os::unix::fs::FileExt;
+    use std::time::Instant;
+
+    /// As the runtime does it, except that what it waits for comes before long.
+    fn wait_until(header: &Header, is_right: impl Fn(u32) -> bool) {
+        let start = Instant::now();
+        while !is_right(header.asks.load(Acquire)) {
+            assert!(start.elapsed() < Duration::from_secs(60), "asks is {}", header.asks.load(Acquire));
+            std::thread::yield_now();
+        }
+    }
+
+    fn ask(header: &Header, process: u32) -> u32 {
+        let asked = process << 1;
+        wait_until(header, |now| now == 0 && header.asks.compare_exchange(0, asked, AcqRel, Relaxed).is_ok());
+        futex::wake(&header.asks);
+        wait_until(header, |now| now == asked | ANSWERED);
+        header.answer.load(Acquire)
+    }
+
+    fn take(header: &Header) {
+        header.asks.store(0, Release);
+        futex::wake(&header.asks);
+    }
+
+    #[test]
+    fn whoever_asks_is_answered_one_after_the_other() {
+        let ring = Ring::new(&Settings::default()).unwrap();
+        let (program, mapping) = (std::env::current_exe().unwrap(), ring.mapping());
+        let answers = Answers::give(ring.mapping(), program.clone()).unwrap();
+        let header = mapping.header();
+        let this = std::process::id();
+        // This test was compiled by LLVM, so its writes may count as reads.
+        let expected = decide(&program).expect("a list");
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..20 {
+                        let descriptor = ask(header, this);
+                        let mut list = File::open(format!("/proc/self/fd/{descriptor}")).unwrap();
+                        let mut bytes = Vec::new();
+                        list.read_to_end(&mut bytes).unwrap();
+                        assert!(list.write_at(b"x", 0).is_err(), "nobody can change it");
+                        take(header);
+                        let (words, _) = bytes.as_chunks();
+                        let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+                        assert_eq!(words[..], expected[..]);
+                        assert!(Patches::new(&words).is_some());
+                    }
+                });
+            }
+        });
+        // A process that dies before it has taken its answer keeps nobody waiting.
+        let mut dead = std::process::Command::new("true").spawn().unwrap();
+        dead.wait().unwrap();
+        let asked = dead.id() << 1;
+        wait_until(header, |now| now == 0 && header.asks.compare_exchange(0, asked, AcqRel, Relaxed).is_ok());
+        futex::wake(&header.asks);
+        ask(header, this);
+        // One that still waits when the recording ends waits no longer.
+        drop(answers);
+        assert_eq!(header.asks.load(Acquire), DEAF);
+    }
+
+    #[test]
+    fn a_file_that_has_changed_is_another_one() {
+        let path = std::env::temp_dir().join(format!("snag-rewriting-{}", std::process::id()));
+        std::fs::copy(std::env::current_exe().unwrap(), &path).unwrap();
+        assert!(decide(&path).is_some());
+        let identity = Identity::of(&File::open(&path).unwrap()).unwrap();
+        std::fs::write(&path, "#!/bin/sh\n").unwrap();
+        assert_ne!(Identity::of(&File::open(&path).unwrap()).unwrap(), identity);
+        assert!(decide(&path).is_none());
+        std::fs::remove_file(&path).unwrap();
+    }
+}
