@@ -38,6 +38,18 @@ static CHUNK_END: Relaxed<usize> = Relaxed::zero();
 const SECTION: i64 = 32;
 const MOST_OVERTIME: i64 = 2048;
 
+/// Whether some thread has taken a lock while it held one.
+static NESTED: Relaxed<bool> = Relaxed::zero();
+
+/// Whether this turn ends where it ends, also in the middle of a section.
+static CUTS: Relaxed<bool> = Relaxed::zero();
+
+/// Whether turns may end where a lock is held: as long as no thread takes a second one, that leads to no deadlock, and
+/// attempts to take a lock may fail.
+pub fn may_cut() -> bool {
+    !NESTED.get()
+}
+
 /// By how much the turn was prolonged so far.
 static OVERTIME: Relaxed<i64> = Relaxed::zero();
 
@@ -45,7 +57,12 @@ static OVERTIME: Relaxed<i64> = Relaxed::zero();
 pub fn holds(code: u8) {
     let Some(thread) = thread::current() else { return };
     match code {
-        op::LOCK | op::READ_LOCK => thread.held.add(1),
+        op::LOCK | op::READ_LOCK => {
+            if thread.held.get() > 0 {
+                NESTED.set(true);
+            }
+            thread.held.add(1);
+        }
         op::UNLOCK => thread.held.set(thread.held.get().saturating_sub(1)),
         _ => return,
     }
@@ -54,9 +71,10 @@ pub fn holds(code: u8) {
     }
 }
 
-/// Grants a turn. Changed with the token.
-pub fn begin_turn(steps: i64, whole: bool) {
+/// Grants a turn, which may `cut` a section. Changed with the token.
+pub fn begin_turn(steps: i64, whole: bool, cuts: bool) {
     OVERTIME.set(0);
+    CUTS.set(cuts);
     WAITS.set(false);
     UNNOTED.set(UNOBSERVED);
     let first = if whole { steps } else { steps.min(UNOBSERVED) };
@@ -105,7 +123,8 @@ pub fn next_stretch(thread: &Thread) -> Then {
     let from = FROM.replace(0);
     let spins = WAITS.get() || from != 0 && look(thread, from);
     let left = REST.get();
-    if !spins && left == 0 && policy_spares_sections() && thread.held.get() > 0 && OVERTIME.get() < MOST_OVERTIME {
+    let spares = policy_spares_sections() && !(CUTS.get() && may_cut());
+    if !spins && left == 0 && spares && thread.held.get() > 0 && OVERTIME.get() < MOST_OVERTIME {
         OVERTIME.add(SECTION);
         page().granted.add(SECTION);
         page().budget.set(SECTION);
