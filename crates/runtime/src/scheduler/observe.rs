@@ -12,7 +12,7 @@ use crate::base::thread::{self, State, Thread};
 use crate::scheduler::block::rest;
 use crate::scheduler::dispatch::end_turn_early;
 use crate::scheduler::policy::policy_spares_sections;
-use crate::wire::{self, op};
+use crate::wire::{self, lock, op};
 
 /// Steps of the first stretch of a turn of which nothing is noted, and then of which the records are looked at. Each
 /// stretch is twice as long as the one before.
@@ -41,21 +41,27 @@ const MOST_OVERTIME: i64 = 2048;
 /// Whether some thread has taken a lock while it held one.
 static NESTED: Relaxed<bool> = Relaxed::zero();
 
+/// Whether some thread has tried to take a lock, and would have gone on without it.
+static TRIES: Relaxed<bool> = Relaxed::zero();
+
 /// Whether this turn ends where it ends, also in the middle of a section.
 static CUTS: Relaxed<bool> = Relaxed::zero();
 
-/// Whether turns may end where a lock is held: as long as no thread takes a second one, that leads to no deadlock, and
-/// attempts to take a lock may fail.
+/// Whether turns should end where a lock is held: where attempts to take one may fail, which no prediction makes them do.
+/// As long as no thread takes a second lock, that leads to no deadlock.
 pub fn may_cut() -> bool {
-    !NESTED.get()
+    TRIES.get() && !NESTED.get()
 }
 
 /// By how much the turn was prolonged so far.
 static OVERTIME: Relaxed<i64> = Relaxed::zero();
 
-/// The thread that has the token has taken a lock, or given one up.
-pub fn holds(code: u8) {
+/// The thread that has the token has taken a lock, perhaps by an attempt, or given one up.
+pub fn holds(code: u8, kind: u64) {
     let Some(thread) = thread::current() else { return };
+    if kind & lock::TRIED != 0 {
+        TRIES.set(true);
+    }
     match code {
         op::LOCK | op::READ_LOCK => {
             if thread.held.get() > 0 {

@@ -81,9 +81,9 @@ impl Policy {
         Some((1 << digits) + (self.random() & ((1 << digits) - 1)))
     }
 
-    /// Whether the next turn may end in the middle of a section: one in four.
+    /// Whether the next turn may end in the middle of a section: every other one.
     pub fn cuts(&mut self) -> bool {
-        self.random().is_multiple_of(4)
+        self.random().is_multiple_of(2)
     }
 
     /// A turn has ended.
