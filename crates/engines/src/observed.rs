@@ -95,8 +95,9 @@ impl Engine for Observed {
     }
 }
 
-/// Proves that something may be destroyed while another thread uses it: the last use by each other thread and the end
-/// of it, neither of which happens before the other, come next after all that does happen before them.
+/// Proves that something may be destroyed or initialised while another thread uses it: the last use by each other thread
+/// before that, or the first one after it, and the event itself, neither of which happens before the other, come next
+/// after all that does happen before them.
 fn predicted(context: &Context, seen: &Seen) {
     let Context { trace, cells, host, settings, .. } = *context;
     let wanted = seen.ends.iter().flat_map(|&(used, end)| [used.0, end.0]).collect();
@@ -105,7 +106,8 @@ fn predicted(context: &Context, seen: &Seen) {
     let mut groups: Vec<([LocId; 2], FaultClaim)> = Vec::new();
     for &(first, second) in &seen.ends {
         let (Some(before), Some(more)) = (times.get(&first.0), times.get(&second.0)) else { continue };
-        if more[trace.thread_of(first).index()] > first {
+        let [user, ender] = [first, second].map(|event| trace.thread_of(event).index());
+        if more[user] > first || before[ender] > second {
             continue;
         }
         let places = [first, second].map(|event| trace.events.location(event.index()));
@@ -117,8 +119,7 @@ fn predicted(context: &Context, seen: &Seen) {
             continue;
         }
         let mut ends: Vec<EventId> = before.iter().zip(more).map(|(a, b)| *a.max(b)).collect();
-        ends[trace.thread_of(first).index()] = first;
-        ends[trace.thread_of(second).index()] = second;
+        (ends[user], ends[ender]) = (first, second);
         let (kind, schedule) = (FaultKind::DestroyedInUse, Some(Schedule::Prefixes(ends)));
         groups.push((places, FaultClaim { kind, first: Some(first), second, count: 1, schedule }));
     }
@@ -161,8 +162,11 @@ struct Seen {
     entered: HashMap<BarrierId, (u32, EventId)>,
     /// Where locks came to their end.
     ended: HashMap<LockId, EventId>,
-    /// Last uses of things that end, and their ends, of different threads.
+    /// Uses of things that end or begin, and their ends or beginnings, of different threads: last uses before, and first
+    /// ones after.
     ends: Vec<(EventId, EventId)>,
+    /// The last end or beginning of things, and who has used them since.
+    since: HashMap<Primitive, (EventId, Vec<ThreadId>)>,
 }
 
 impl Seen {
@@ -216,6 +220,7 @@ impl Seen {
                 let uses = self.uses.remove(&primitive).unwrap_or_default();
                 if first.is_none() {
                     self.ends.extend(uses.into_iter().filter(|used| used.0 != thread).map(|used| (used.1, id)));
+                    self.since.insert(primitive, (id, vec![thread]));
                 }
                 first.and_then(|first| fault(FaultKind::DestroyedInUse, Some(first)))
             }
@@ -234,6 +239,12 @@ impl Seen {
             match by.iter_mut().find(|known| known.0 == thread) {
                 Some(known) => known.1 = id,
                 None => by.push((thread, id)),
+            }
+            if let Some((end, threads)) = self.since.get_mut(&used)
+                && !threads.contains(&thread)
+            {
+                threads.push(thread);
+                self.ends.push((id, *end));
             }
         }
         match action {

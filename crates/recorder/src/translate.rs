@@ -36,7 +36,7 @@ use objects::Objects;
 use quick::{FoundSpot, NEAR, Near, Runs, SPOTS};
 use shadow::{Shadow, Visit};
 use snag_formats::snag_format::{Batch, RecordedEvent};
-use snag_model::{CondId, LocId, LockId, MemoryOrder, Op, Space, Tables, ThreadId, VarId, Variable};
+use snag_model::{CondId, LocId, LockId, MemoryOrder, Op, Primitive, Space, Tables, ThreadId, VarId, Variable};
 use std::collections::{HashMap, HashSet};
 use synchronisation::sync_name;
 
@@ -236,8 +236,8 @@ impl Translator {
         }
     }
 
-    /// Translates the records of a chunk, up to the first zero word. With `cut`, the last one may be half written and is
-    /// left out. `take` is called whenever there are some events, and at the end; it takes them by
+    /// Translates the records of a chunk, up to the first zero word. With `cut`, the program is gone, and the value of the
+    /// last one may not be there: of that, only what is there anyway counts. `take` is called whenever there are some events, and at the end; it takes them by
     /// [`Translator::taken`].
     pub fn chunk(&mut self, words: &[u64], cut: bool, take: &mut dyn FnMut(&mut Translator)) {
         if self.freely.is_some() {
@@ -245,6 +245,9 @@ impl Translator {
             return;
         }
         let at = self.records(words, cut, take);
+        if cut && !self.oddities.has_ended() {
+            self.last_record(&words[at..]);
+        }
         let is_full = words.len() == wire::CHUNK / 8 && !cut;
         if is_full && at < words.len() - MOST_UNUSED && !self.oddities.has_ended() {
             self.damage(format!("records end after {at} words where there must be more"));
@@ -258,6 +261,18 @@ impl Translator {
             Some(_) => self.free_chunk(&words[..filled(words)], false, take),
             // What comes next says that the last record is whole.
             None => self.records(words, true, take),
+        }
+    }
+
+    /// The last record of a program that is gone. Its first word is written last, and a read comes with its value; but what
+    /// a write left nobody knows. Whether the memory was freed is known: that may be what the program has died of.
+    fn last_record(&mut self, words: &[u64]) {
+        let &[first, address, _, ..] = words else { return };
+        let (code, log, pc) = (first as u8, (first >> 8) as u8 & 7, first >> 16);
+        match code {
+            op::READ | op::WRITE if log < 4 && self.is_gone(code, address, 1 << log, pc) => {}
+            op::READ if log < 4 => self.record(&words[..3]),
+            _ => {}
         }
     }
 
@@ -427,12 +442,17 @@ impl Translator {
             op::CONDITION_NEW => {
                 self.discard_others(a, pc);
                 self.objects.conditions.remove(&a);
+                if detail != wire::DESTROYED && self.can_end() {
+                    let condition = self.condition(a);
+                    self.discard(Primitive::Condition(condition), pc);
+                }
             }
             op::SEM_NEW => {
                 self.discard_others(a, pc);
                 self.objects.semaphores.remove(&a);
                 if detail != wire::DESTROYED {
-                    self.semaphore(a, b);
+                    let semaphore = self.semaphore(a, b);
+                    self.discard(Primitive::Semaphore(semaphore), pc);
                 }
             }
             op::SEM_POST => {
@@ -460,6 +480,7 @@ impl Translator {
                     barrier.parties = Some(parties);
                     let id = barrier.id;
                     self.tables.declarations.barriers.push((id, parties));
+                    self.discard(Primitive::Barrier(id), pc);
                 }
             }
             op::BARRIER_ENTER | op::BARRIER_LEAVE => self.meet(a, code == op::BARRIER_ENTER, pc),

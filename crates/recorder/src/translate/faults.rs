@@ -40,10 +40,14 @@ impl Translator {
             self.objects.destroyed.remove(&address);
         }
         self.objects.locks.remove(&address);
+        if !is_destroyed && self.can_end() {
+            let id = self.lock_of(address, kind).id;
+            self.discard(Primitive::Lock(id), pc);
+        }
     }
 
     /// Whether there may be more names: each end of a lock that nobody has used makes one.
-    fn can_end(&self) -> bool {
+    pub(super) fn can_end(&self) -> bool {
         const MOST: usize = 1 << 16;
         self.tables.lock_count() < MOST
     }
@@ -88,7 +92,8 @@ impl Translator {
         others.into_iter().for_each(|at| self.discard_others(at, pc));
     }
 
-    fn discard(&mut self, primitive: Primitive, pc: u64) {
+    /// Nobody may use this now: it is destroyed, or about to be initialised.
+    pub(super) fn discard(&mut self, primitive: Primitive, pc: u64) {
         let (kind, id) = primitive.parts();
         self.plain(Op::Discard, id, kind, pc);
     }

@@ -1,7 +1,7 @@
 //! Which heap block an access lies in, so that every access of the trace lies inside one block or outside all.
 
 use crate::hash::BuildWordHasher;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 
 /// The allocator's alignment: no two blocks share so many bytes.
@@ -93,6 +93,8 @@ pub struct Heap {
     recent: Vec<Found>,
     /// Regions that were touched for the first time.
     pub fresh: Vec<Range<u64>>,
+    /// Blocks with addresses of their own that were freed last, and their places: whoever touches them dies of it.
+    gone: VecDeque<Numbered>,
     /// Blocks were handed out that nobody knows of, so what was freed may be one of them.
     pub is_doubtful: bool,
 }
@@ -223,6 +225,7 @@ impl Heap {
     /// A block is handed out; its place in the trace.
     pub fn alloc(&mut self, address: u64, size: u64, mapped: bool) -> (u64, u64) {
         let size = size.max(1);
+        self.gone.retain(|gone| gone.end() <= address || gone.start >= address.saturating_add(size));
         let whole = usable(size);
         if mapped || size > LARGE || !address.is_multiple_of(GRANULE) || self.is_in_use(address, whole) {
             return (self.number(address, size, true), size);
@@ -277,11 +280,20 @@ impl Heap {
             }
             self.numbered.remove(at);
             self.recent.clear();
+            const MOST: usize = 64;
+            self.gone.truncate(MOST - 1);
+            self.gone.push_front(memory);
             return Some((memory.place, memory.size));
         }
         let size = self.blocks.remove(&address)?;
         self.set(address, size, FREED);
         Some((address, size))
+    }
+
+    /// The place of bytes of a block that was unmapped, if no other block is known there.
+    pub fn gone_at(&self, address: u64, size: u64) -> Option<u64> {
+        let is_in = |gone: &&Numbered| gone.start <= address && address + size <= gone.end();
+        self.gone.iter().find(is_in).map(|gone| gone.place + (address - gone.start))
     }
 
     /// Bytes of the block that starts there, 0 if there is none.

@@ -101,6 +101,28 @@ impl Translator {
         self.plain(Op::MethodEnd, method, 0, pc);
     }
 
+    /// Whether the last access of the program was to memory that was freed. It has died of it, or before anybody could see
+    /// what it wrote.
+    pub(super) fn is_gone(&mut self, code: u8, address: u64, size: u64, pc: u64) -> bool {
+        if !is_possible(address, size) {
+            return false;
+        }
+        let op = if code == op::READ { Op::StaleRead } else { Op::StaleWrite };
+        if self.heap.is_doubtful {
+            return false;
+        }
+        if matches!(self.heap.place(address, size), Place::Freed) {
+            self.calls.step();
+            self.stale(op, address, size, pc);
+            return true;
+        }
+        let Some(place) = self.heap.gone_at(address, size) else { return false };
+        self.calls.step();
+        self.oddities.freed += 1;
+        self.emit(op, place, size, 0, pc, None, None);
+        true
+    }
+
     fn freed(&mut self, op: Op, address: u64, size: u64, pc: u64) {
         let stale = if matches!(op, Op::Read | Op::AtomicRead) { Op::StaleRead } else { Op::StaleWrite };
         self.stale(stale, address, size, pc);
@@ -211,7 +233,10 @@ impl Translator {
 
     /// Memory goes back to the system.
     pub(super) fn unmap(&mut self, address: u64, size: u64, pc: u64) {
-        self.free(address, pc);
+        // A mapping may be given back in pieces, and what is not mapped, too.
+        if self.heap.block_at(address) > 0 {
+            self.free(address, pc);
+        }
         // What was in memory that is no block stays known: whoever finds something else there later has to be told that it is new.
         if is_possible(address, size) {
             self.heap.forget(address, size);

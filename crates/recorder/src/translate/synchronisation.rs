@@ -88,8 +88,9 @@ impl Translator {
             }
             return self.plain(Op::ReadRelease, id, 0, pc);
         }
-        // Locks that a program has made itself may be made to be handed over.
-        if lock_kind & !wire::lock::TRIED != wire::lock::ANNOTATED {
+        // Locks that a program has made itself may be made to be handed over, by whoever has them.
+        let is_free = lock.owner.is_none() && lock.readers.is_empty();
+        if is_free || lock_kind & !wire::lock::TRIED != wire::lock::ANNOTATED {
             self.plain(Op::Unheld, id, 0, pc);
         }
         self.oddities.foreign_unlocks += 1;

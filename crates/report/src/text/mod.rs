@@ -297,21 +297,33 @@ pub(crate) fn fault_headline(trace: &Trace, fault: &Fault) -> String {
     let target = words::clean(&target);
     let (thread, place) = (words::thread(trace, fault.second), words::place(trace, fault.second));
     if fault.kind == FaultKind::DestroyedInUse {
-        return format!("{} is destroyed in use {}", target, both_ends(trace, fault));
+        // What was destroyed has another name afterwards: if it is used later, it begins there.
+        let how = match fault.first {
+            Some(first) if first > fault.second => "initialised while it may be in use",
+            _ => "destroyed in use",
+        };
+        return format!("{target} is {how} {}", both_ends(trace, fault));
     }
+    let lock = lock_named(&target);
     let what = match (fault.kind, trace.events.ops()[fault.second.index()]) {
         (FaultKind::UseAfterFree, op) => {
             let how = if op == Op::StaleRead { "read" } else { "write" };
             format!("use after free of {target}: {how}")
         }
         (FaultKind::DoubleFree, _) => format!("double free of {target}: free"),
-        (FaultKind::LockMisuse, Op::Unheld) => format!("release of lock {target} by a thread that does not hold it:"),
-        (FaultKind::LockMisuse, Op::Gone) => format!("lock {target} is taken after it was destroyed:"),
+        (FaultKind::LockMisuse, Op::Unheld) => format!("release of {lock} by a thread that does not hold it:"),
+        (FaultKind::LockMisuse, Op::Gone) => format!("{lock} is taken after it was destroyed:"),
         (FaultKind::DestroyedInUse | FaultKind::LockMisuse, _) => {
-            format!("lock {target} is taken again by its holder, which waits for itself:")
+            format!("{lock} is taken again by its holder, which waits for itself:")
         }
     };
     format!("{what} in {thread} at {place}")
+}
+
+/// A lock by its name. Those that have none of their own are called by what they are.
+fn lock_named(name: &str) -> String {
+    let says_so = ["lock ", "mutex ", "rwlock ", "spin lock "].iter().any(|kind| name.starts_with(kind));
+    if says_so { name.to_owned() } else { format!("lock {name}") }
 }
 
 /// Where something is destroyed, and who uses it.

@@ -64,6 +64,11 @@ pub fn takes(descriptor: c_int) {
 /// A descriptor is there that leads to an object.
 pub fn made_for(descriptor: c_int, object: u32) {
     note(descriptor, MADE);
+    leads_to(descriptor, object);
+}
+
+/// What a descriptor leads to from now on.
+fn leads_to(descriptor: c_int, object: u32) {
     set_object(descriptor, object);
     takes_object(number_of(descriptor));
 }
@@ -269,18 +274,28 @@ make! {
     dup "rsi" (d: c_int) |r| made_for(r, shared(d).unwrap_or(0));
 }
 
+fn is_open(descriptor: c_int) -> bool {
+    const GET_FLAGS: c_int = 1;
+    let (error, none) = (c::errno(), 0usize);
+    let flags = pass_on!(fcntl(descriptor: c_int, GET_FLAGS: c_int, none: usize) -> c_int);
+    c::set_errno(error);
+    flags >= 0
+}
+
 /// A descriptor that is to be a copy of another is closed first.
 fn copy_to(from: c_int, to: c_int, pc: usize, call: impl FnOnce() -> c_int) -> c_int {
     if from == to {
         return call();
     }
-    let before = shared(to);
+    let (before, is_open) = (shared(to), is_open(to));
     if begins(pc).is_some() {
         closes(to);
     }
     let result = call();
     if begins(pc).is_some() {
         match result {
+            // The number is at no time free: whoever uses it meanwhile races with this, and so does whoever closes it.
+            0.. if is_open => leads_to(result, shared(from).unwrap_or(0)),
             0.. => made_for(result, shared(from).unwrap_or(0)),
             _ => set_object(to, before.unwrap_or(0)),
         }

@@ -23,6 +23,11 @@ fn counts(next: Next, pc: usize) -> bool {
     recorded && !is_ours(pc) && enter(next).is_some()
 }
 
+/// Whether the program wants the current thread's accesses ignored: to free memory is one.
+fn is_ignored() -> bool {
+    thread::current().is_some_and(|thread| thread.ignoring.get() > 0)
+}
+
 fn frees(block: Pointer, pc: usize) -> Next {
     Next::on(op::FREE, pc, block as usize)
 }
@@ -80,7 +85,7 @@ pub extern "C" fn malloc_at(size: usize, pc: usize) -> Pointer {
 
 pub extern "C" fn free_at(block: Pointer, pc: usize) {
     if !block.is_null() {
-        match counts(frees(block, pc), pc) {
+        match counts(frees(block, pc), pc) && !is_ignored() {
             true => _ = put3(head(op::FREE, 0, pc), block as u64, is_mapped(block)),
             false => unseen::disappeared(block),
         }
@@ -193,10 +198,13 @@ pub extern "C" fn mmap64(at: Pointer, size: usize, prot: c_int, flags: c_int, fi
     leaving(|| map_at(at, size, prot, flags, file, offset))
 }
 
+const PAGE: usize = 4096;
+
 extern "C" fn unmap_at(block: Pointer, size: usize, pc: usize) -> c_int {
-    // This also takes the value of a write that is about to be lost.
-    if counts(frees(block, pc), pc) {
-        put3(head(op::FREE, 0, pc), block as u64, size.max(1) as u64);
+    // This also takes the value of a write that is about to be lost. What the kernel refuses changes nothing.
+    let is_refused = size == 0 || !(block as usize).is_multiple_of(PAGE);
+    if counts(frees(block, pc), pc) && !is_refused {
+        put3(head(op::FREE, 0, pc), block as u64, size as u64);
     }
     before_change(block as usize, size);
     pass_on!(munmap(block: Pointer, size: usize) -> c_int)

@@ -135,7 +135,7 @@ fn locked(result: c_int) -> bool {
 
 fn record(code: u8, pc: usize, address: Pointer, kind: u64) {
     put3(head(code, 0, pc), address as u64, kind);
-    observe::holds(code);
+    observe::holds(code, kind);
 }
 
 /// An attempt to take a lock has given up because the lock was busy.

@@ -12,7 +12,7 @@ use core::ffi::c_int;
 
 fn record(code: u8, pc: usize, address: Pointer, kind: u64) {
     put3(head(code, 0, pc), address as u64, kind);
-    observe::holds(code);
+    observe::holds(code, kind);
 }
 
 fn take_rwlock(at: Pointer, pc: usize, writes: bool, deadline: Deadline) -> c_int {

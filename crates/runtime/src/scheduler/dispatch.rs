@@ -253,7 +253,8 @@ impl Scheduler {
             Some(drain) => granted.min(drain.left(thread)),
             None => granted,
         };
-        observe::begin_turn(granted, following());
+        let cuts = observe::may_cut() && self.policy.cuts();
+        observe::begin_turn(granted, following(), cuts);
         let was_blocked = thread.was_blocked.replace(false);
         if was_blocked {
             thread.alert.raise();

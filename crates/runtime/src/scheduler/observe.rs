@@ -12,7 +12,7 @@ use crate::base::thread::{self, State, Thread};
 use crate::scheduler::block::rest;
 use crate::scheduler::dispatch::end_turn_early;
 use crate::scheduler::policy::policy_spares_sections;
-use crate::wire::{self, op};
+use crate::wire::{self, lock, op};
 
 /// Steps of the first stretch of a turn of which nothing is noted, and then of which the records are looked at. Each
 /// stretch is twice as long as the one before.
@@ -38,14 +38,37 @@ static CHUNK_END: Relaxed<usize> = Relaxed::zero();
 const SECTION: i64 = 32;
 const MOST_OVERTIME: i64 = 2048;
 
+/// Whether some thread has taken a lock while it held one.
+static NESTED: Relaxed<bool> = Relaxed::zero();
+
+/// Whether some thread has tried to take a lock, and would have gone on without it.
+static TRIES: Relaxed<bool> = Relaxed::zero();
+
+/// Whether this turn ends where it ends, also in the middle of a section.
+static CUTS: Relaxed<bool> = Relaxed::zero();
+
+/// Whether turns should end where a lock is held: where attempts to take one may fail, which no prediction makes them do.
+/// As long as no thread takes a second lock, that leads to no deadlock.
+pub fn may_cut() -> bool {
+    TRIES.get() && !NESTED.get()
+}
+
 /// By how much the turn was prolonged so far.
 static OVERTIME: Relaxed<i64> = Relaxed::zero();
 
-/// The thread that has the token has taken a lock, or given one up.
-pub fn holds(code: u8) {
+/// The thread that has the token has taken a lock, perhaps by an attempt, or given one up.
+pub fn holds(code: u8, kind: u64) {
     let Some(thread) = thread::current() else { return };
+    if kind & lock::TRIED != 0 {
+        TRIES.set(true);
+    }
     match code {
-        op::LOCK | op::READ_LOCK => thread.held.add(1),
+        op::LOCK | op::READ_LOCK => {
+            if thread.held.get() > 0 {
+                NESTED.set(true);
+            }
+            thread.held.add(1);
+        }
         op::UNLOCK => thread.held.set(thread.held.get().saturating_sub(1)),
         _ => return,
     }
@@ -54,9 +77,10 @@ pub fn holds(code: u8) {
     }
 }
 
-/// Grants a turn. Changed with the token.
-pub fn begin_turn(steps: i64, whole: bool) {
+/// Grants a turn, which may `cut` a section. Changed with the token.
+pub fn begin_turn(steps: i64, whole: bool, cuts: bool) {
     OVERTIME.set(0);
+    CUTS.set(cuts);
     WAITS.set(false);
     UNNOTED.set(UNOBSERVED);
     let first = if whole { steps } else { steps.min(UNOBSERVED) };
@@ -105,7 +129,8 @@ pub fn next_stretch(thread: &Thread) -> Then {
     let from = FROM.replace(0);
     let spins = WAITS.get() || from != 0 && look(thread, from);
     let left = REST.get();
-    if !spins && left == 0 && policy_spares_sections() && thread.held.get() > 0 && OVERTIME.get() < MOST_OVERTIME {
+    let spares = policy_spares_sections() && !(CUTS.get() && may_cut());
+    if !spins && left == 0 && spares && thread.held.get() > 0 && OVERTIME.get() < MOST_OVERTIME {
         OVERTIME.add(SECTION);
         page().granted.add(SECTION);
         page().budget.set(SECTION);

@@ -81,6 +81,11 @@ impl Policy {
         Some((1 << digits) + (self.random() & ((1 << digits) - 1)))
     }
 
+    /// Whether the next turn may end in the middle of a section: every other one.
+    pub fn cuts(&mut self) -> bool {
+        self.random().is_multiple_of(2)
+    }
+
     /// A turn has ended.
     pub fn took(&mut self, steps: u64) {
         self.steps += steps;

@@ -8,7 +8,7 @@ use crate::interpose::lifecycle::{__tsan_ignore_thread_begin, __tsan_ignore_thre
 use crate::scheduler::{Next, block, enter, is_on, wake};
 use crate::stubs;
 use crate::tsan::access::{range_read, range_write};
-use crate::wire::{head, lock, op};
+use crate::wire::{DESTROYED, head, lock, op};
 use core::ffi::{c_int, c_long};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
@@ -30,6 +30,10 @@ extern "C" fn happens_after(_file: Text, _line: c_int, at: Pointer, pc: usize) {
 
 extern "C" fn lock_made(_file: Text, _line: c_int, at: Pointer, pc: usize) {
     record(op::LOCK_NEW, pc, at, lock::ANNOTATED);
+}
+
+extern "C" fn lock_destroyed(_file: Text, _line: c_int, at: Pointer, pc: usize) {
+    mutex_destroyed(at, 0, pc);
 }
 
 extern "C" fn lock_taken(_file: Text, _line: c_int, at: Pointer, writes: c_long, pc: usize) {
@@ -55,8 +59,20 @@ const READ_LOCK: u32 = 1 << 3;
 const TRY_LOCK: u32 = 1 << 4;
 const TRY_LOCK_FAILED: u32 = 1 << 5;
 
-extern "C" fn mutex_made(at: Pointer, _flags: u32, pc: usize) {
+/// A lock that the linker has initialised is there before anybody says so.
+const LINKER_INITIALISED: u32 = 1;
+
+extern "C" fn mutex_made(at: Pointer, flags: u32, pc: usize) {
+    if flags & LINKER_INITIALISED != 0 {
+        return;
+    }
     record(op::LOCK_NEW, pc, at, lock::ANNOTATED);
+}
+
+extern "C" fn mutex_destroyed(at: Pointer, _flags: u32, pc: usize) {
+    if enter(Next::on(op::LOCK_NEW, pc, at as usize)).is_some() {
+        put3(head(op::LOCK_NEW, DESTROYED, pc), at as u64, lock::ANNOTATED);
+    }
 }
 
 extern "C" fn mutex_taken(at: Pointer, flags: u32, _recursion: c_int, pc: usize) {
@@ -131,12 +147,12 @@ extern "C" fn barrier_wait(barrier: &AtomicU32) {
 
 stubs! {
     __tsan_acquire "rsi" acquires; __tsan_release "rsi" releases;
-    __tsan_mutex_create "rdx" mutex_made; __tsan_mutex_destroy "rdx" mutex_made;
+    __tsan_mutex_create "rdx" mutex_made; __tsan_mutex_destroy "rdx" mutex_destroyed;
     __tsan_mutex_post_lock "rcx" mutex_taken; __tsan_mutex_pre_unlock "rdx" mutex_given_back;
     AnnotateHappensBefore "rcx" happens_before; AnnotateHappensAfter "rcx" happens_after;
     WTFAnnotateHappensBefore "rcx" happens_before; WTFAnnotateHappensAfter "rcx" happens_after;
-    AnnotateRWLockCreate "rcx" lock_made; AnnotateRWLockCreateStatic "rcx" lock_made;
-    AnnotateRWLockDestroy "rcx" lock_made;
+    AnnotateRWLockCreate "rcx" lock_made; AnnotateRWLockCreateStatic "rcx" nothing;
+    AnnotateRWLockDestroy "rcx" lock_destroyed;
     AnnotateRWLockAcquired "r8" lock_taken; AnnotateRWLockReleased "r8" lock_given_back;
     AnnotateIgnoreReadsBegin "r11" ignore; AnnotateIgnoreWritesBegin "r11" ignore;
     AnnotateIgnoreSyncBegin "r11" nothing;

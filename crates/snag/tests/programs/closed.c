@@ -1,4 +1,5 @@
-/* A descriptor is closed while another thread uses it (u), or when it has been joined (j), or told so (t); its number is used again. */
+/* A descriptor is closed while another thread uses it (u), or when it has been joined (j), or told so (t); its number is used again. It is made
+   another one by dup2 (d) while another thread closes it. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -21,9 +22,23 @@ static void *reads_alone(void *unused) {
     return unused;
 }
 
+static void *closes(void *unused) {
+    close(descriptor);
+    return unused;
+}
+
 int main(int count, char **arguments) {
     pthread_t thread;
     char how = arguments[1][0];
+    if (how == 'd') {
+        descriptor = open("/dev/zero", O_RDONLY);
+        int other = open("/dev/zero", O_RDONLY);
+        pthread_create(&thread, 0, closes, 0);
+        dup2(other, descriptor);
+        pthread_join(thread, 0);
+        printf("closed\n");
+        return 0;
+    }
     for (int round = 0; round < 3; round++) {
         descriptor = open("/dev/zero", O_RDONLY);
         pthread_create(&thread, 0, how == 'u' ? reads_alone : reads, 0);

@@ -114,6 +114,60 @@ fn things_may_be_destroyed_in_use() {
     }
 }
 
+/// Found nothing: only what was initialised again counted.
+#[test]
+fn things_may_be_initialised_in_use() {
+    let folder = compiled("begun", "begun.c");
+    for (how, headline) in [
+        ("m", "F1  mutex is initialised while it may be in use in main"),
+        ("r", "F1  rwlock is initialised while it may be in use in main"),
+        ("c", "F1  condition is initialised while it may be in use in main"),
+        ("e", "F1  semaphore is initialised while it may be in use in main"),
+        ("b", "F1  barrier is initialised while it may be in use in main"),
+    ] {
+        let output = snag(&folder, &["run", "--keep", "run.snag", "--", "./program", how]);
+        let (out, err) = (text(&output), complaint(&output));
+        assert_eq!(output.status.code(), Some(1), "{how}: {out}{err}");
+        assert!(out.contains(headline), "{how}: no '{headline}' in {out}{err}");
+        snag(&folder, &["check", "--format", "json", "-o", "found.json", "run.snag"]);
+        let verified = snag(&folder, &["verify", "run.snag", "found.json"]);
+        assert_eq!(verified.status.code(), Some(0), "{how}: {}{}", text(&verified), complaint(&verified));
+        finds_nothing(&folder, &how.to_uppercase(), "well\n");
+    }
+}
+
+/// Found nothing: the last event of a program that died was left out, and what had been unmapped was forgotten.
+#[test]
+fn the_last_access_of_a_program_that_dies_of_it_counts() {
+    let folder = compiled("unmapped", "unmapped.c");
+    finds(&folder, "w", "F1  use after free of");
+    finds(&folder, "p", "F1  use after free of");
+}
+
+/// Found a double free.
+#[test]
+fn what_munmap_refuses_or_gives_back_in_pieces_is_no_double_free() {
+    let folder = compiled("pieces", "unmapped.c");
+    finds_nothing(&folder, "n", "-1\n");
+    finds_nothing(&folder, "t", "-1\n");
+}
+
+/// Found a race with it.
+#[test]
+fn memory_that_is_freed_while_accesses_are_ignored_is_not_touched() {
+    let folder = compiled("ignored", "unmapped.c");
+    finds_nothing(&folder, "i", "-1\n");
+}
+
+/// Found nothing: what the number led to afterwards was another descriptor.
+#[test]
+fn a_descriptor_that_is_replaced_while_another_thread_closes_it() {
+    let folder = compiled("replaced", "closed.c");
+    let output = snag(&folder, &["run", "--", "./program", "d"]);
+    assert_eq!(output.status.code(), Some(1), "{}{}", text(&output), complaint(&output));
+    assert!(text(&output).contains("is closed while another thread uses it"), "{}", text(&output));
+}
+
 #[test]
 fn descriptors_are_closed_in_use() {
     let folder = compiled("closed", "closed.c");

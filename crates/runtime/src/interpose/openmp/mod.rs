@@ -3,7 +3,7 @@
 //! What a parallel region does comes after what its caller did, and before what that does next ([`regions`]). Barriers,
 //! critical sections and [`locks`] are events of their own. A task comes after its creation, and before whoever waits
 //! for tasks, whichever these are; one with dependences comes after all tasks that have ended before it starts
-//! ([`tasks`]).
+//! ([`tasks`]). Pieces of work that threads fetch are [`shares`].
 //!
 //! A thread lets go of the token when it goes to where the library mostly makes it wait, and takes it again when it
 //! comes back to the program's code, also if that is another part of it: the library has threads that wait do tasks.
@@ -12,6 +12,7 @@
 
 mod locks;
 mod regions;
+mod shares;
 mod tasks;
 
 pub use regions::Region;

@@ -18,11 +18,23 @@ pub struct Region {
     ordered: u8,
     copied: u8,
     pub(super) tasks: u8,
+    /// How often a thread came for a piece of work, up to a few times.
+    pub(super) fetches: Relaxed<u32>,
 }
 
 impl Region {
     const fn new(function: Function) -> Region {
-        Region { function, data: Relaxed::zero(), start: 0, end: 0, barrier: 0, ordered: 0, copied: 0, tasks: 0 }
+        Region {
+            function,
+            data: Relaxed::zero(),
+            start: 0,
+            end: 0,
+            barrier: 0,
+            ordered: 0,
+            copied: 0,
+            tasks: 0,
+            fetches: Relaxed::zero(),
+        }
     }
 }
 

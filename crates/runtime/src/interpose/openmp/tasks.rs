@@ -1,6 +1,7 @@
 //! Tasks. What one needs is copied by the library; we put what we need before it.
 
 use super::regions::{Region, region};
+use super::shares::wait_for_others;
 use super::{Function, let_go, note, note_and_let_go};
 use crate::base::c::Pointer;
 use crate::base::thread::{self, inside};
@@ -70,6 +71,9 @@ unsafe extern "C" fn run_task(task: Pointer) {
     let had_token = is_holder(thread);
     // SAFETY: the region in which a task was created ends after the task.
     let region = unsafe { &*task.region };
+    if !had_token {
+        wait_for_others(region);
+    }
     note(op::SYNC_ACQUIRE, task.created);
     if task.depends {
         note(op::SYNC_ACQUIRE, &region.tasks);
