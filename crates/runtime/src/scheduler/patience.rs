@@ -8,6 +8,7 @@
 //! several the last to wait: whoever waits for the end of a chain began before the links of it did.
 
 use crate::base::relaxed::Relaxed;
+use crate::base::shared::wanted;
 use crate::base::thread::Thread;
 
 /// Most steps between two waits of the same loop.
@@ -54,8 +55,12 @@ impl Patience {
     }
 }
 
-/// The thread gives its turn away because it waits for another one. Its steps are counted.
+/// The thread gives its turn away because it waits for another one. Its steps are counted. Where the user says how long
+/// turns are, threads just take turns.
 pub fn waits(thread: &Thread) {
+    if wanted().quantum != 0 {
+        return;
+    }
     let patience = &thread.patience;
     let steps = thread.steps.get();
     let waits = if steps - patience.since.replace(steps) <= ROUND { patience.waits.get() + 1 } else { 0 };
