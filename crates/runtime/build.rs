@@ -12,7 +12,7 @@ fn main() {
     let folder = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
     let wire = PathBuf::from(variable("DEP_SNAG_WIRE_ROOT"));
     println!("cargo::rerun-if-changed={}", folder.join("src").display());
-    println!("cargo::rerun-if-changed={}", wire.display());
+    println!("cargo::rerun-if-changed={}", wire.parent().unwrap_or(&wire).display());
     let out = PathBuf::from(variable("OUT_DIR"));
     let library = out.join("runtime.so");
     println!("cargo::rustc-env=SNAG_RUNTIME={}", library.display());

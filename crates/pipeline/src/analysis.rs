@@ -5,7 +5,7 @@ use crate::options::Choice;
 use crate::plan::place_in_report;
 use snag_checker::{Checker, Violation};
 use snag_engines::{EngineRef, Reduction, Searches, Subject};
-use snag_model::{EventId, FaultKind, Level, LockId, RaceKind, Schedule, Trace};
+use snag_model::{EventId, FaultKind, Level, LockId, Op, RaceKind, Schedule, Trace};
 
 /// A race with its proof.
 #[derive(Clone, Debug, PartialEq)]
@@ -198,6 +198,8 @@ pub struct Analysis {
     /// Engines for which the trace had no missing methods, although it has: neither they nor the checker of their
     /// witnesses knew of the order that these force.
     pub ignoring_missing: Vec<EngineRef>,
+    /// Code that ran and that the trace has nothing of, and why: what it did may rule out what was found.
+    pub unseen: Vec<String>,
 }
 
 impl Analysis {
@@ -228,6 +230,26 @@ impl Analysis {
     /// Whether what an engine found was found, and checked, as if no method were missing.
     pub fn ignores_missing(&self, engine: EngineRef) -> bool {
         self.ignoring_missing.contains(&engine)
+    }
+
+    /// Whether what an engine found may be impossible, although the checker has accepted it: something that ran was left
+    /// out of what it has judged.
+    pub fn is_doubtful(&self, engine: EngineRef) -> bool {
+        self.ignores_missing(engine) || !self.unseen.is_empty()
+    }
+
+    /// Leaves out what may be impossible because of code that nobody saw; how much that was. What happened stays.
+    pub fn drop_doubtful(&mut self, trace: &Trace) -> usize {
+        let count = |all: &Analysis| all.races.len() + all.deadlocks.len() + all.faults.len() + all.candidates.len();
+        let before = count(self);
+        if !self.unseen.is_empty() {
+            let happened = |&event: &EventId| trace.events.ops()[event.index()] == Op::Want;
+            self.races.clear();
+            self.deadlocks.retain(|deadlock| deadlock.pending.iter().all(happened));
+            self.faults.retain(|fault| fault.witness.is_none());
+            self.candidates.clear();
+        }
+        before - count(self)
     }
 
     /// The same if there was no time to prove anything with the whole trace in view: what was found is counted.

@@ -5,8 +5,9 @@ use snag_model::Level;
 use snag_model::events::Event;
 use snag_model::{EventId, Op, Space, Trace, Validator};
 use snag_pipeline::{EngineRef, Options, Quiet, Settings, analyse};
+use snag_synthesis::arguments::Places;
 use snag_synthesis::calls::Calls;
-use snag_synthesis::punch::{Punched, punch};
+use snag_synthesis::punch::{Punched, Reach, punch};
 use snag_testkit::random::{Rng, Shape, for_random_traces};
 use snag_testkit::search;
 use std::collections::BTreeSet;
@@ -75,12 +76,14 @@ fn punched(trace: &Trace) -> Punched {
     );
     let chosen: Vec<bool> = (0..4).map(|_| rng.chance(50)).collect();
     let is_chosen = |method: &str| chosen[method[1..].parse::<usize>().expect("m0 to m3")];
+    let places = Places::default();
+    let reach = if rng.chance(50) { Reach::Touched } else { Reach::Arguments(&places) };
     if rng.chance(40) {
         let labels: Vec<usize> = (0..trace.len()).map(|_| rng.below(4)).collect();
-        return punch(trace, &Calls::runs(trace, |index| Some(format!("m{}", labels[index / 2]))), is_chosen);
+        return punch(trace, &Calls::runs(trace, |index| Some(format!("m{}", labels[index / 2]))), reach, is_chosen);
     }
     let (marked, original) = with_calls(trace, &mut rng);
-    let mut made = punch(&marked, &Calls::marked(&marked), is_chosen);
+    let mut made = punch(&marked, &Calls::marked(&marked), reach, is_chosen);
     for from in &mut made.original {
         *from = from.and_then(|event| original[event.index()]);
     }

@@ -14,6 +14,7 @@
 //!             type, name or nothing if that of block 5 is right)
 //! 9 code      files n × (path, what is added to the addresses in it, first and last address); places n × (location of the
 //!             trace, program counter); locks n × (lock of the trace, address)
+//! 10 unseen   n × text: code that ran and that nobody saw, and why
 //! ```
 //!
 //! All numbers are LEB128. Strings, frames and calls are meant by their numbers and are told before they are meant: what is recorded
@@ -32,6 +33,7 @@ pub mod kind {
     pub const SITES: u8 = 7;
     pub const LAYOUTS: u8 = 8;
     pub const CODE: u8 = 9;
+    pub const UNSEEN: u8 = 10;
 }
 
 /// Appends a number.

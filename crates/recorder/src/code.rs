@@ -114,6 +114,11 @@ impl Code {
         self.locks.get(&lock).map(|&address| self.moved(address, now))
     }
 
+    /// Where locks were.
+    pub fn locks(&self) -> impl Iterator<Item = (LockId, u64)> {
+        self.locks.iter().map(|(&lock, &address)| (lock, address))
+    }
+
     /// Where an address of the recording is in another run: with the file that was mapped there, or, outside all files, where it was.
     pub fn moved(&self, address: u64, now: &Symbols) -> u64 {
         let Some(then) = self.files.iter().find(|file| file.extent.contains(&address)) else { return address };

@@ -24,6 +24,7 @@ pub mod standing;
 pub mod symbols;
 pub mod translate;
 pub mod unfollowed;
+mod unknown;
 mod unrecorded;
 
 pub use recorded::{Frame, Recorded};

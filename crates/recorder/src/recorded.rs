@@ -6,11 +6,14 @@ pub use read::Part;
 
 use crate::code::Code;
 use crate::layout::Layouts;
-use crate::ring::Drain;
+use crate::recorder::MODEL;
+use crate::ring::{Drain, Settings};
 use crate::seal::{Seal, Sealed};
 use crate::wire::Segment;
 use snag_model::{EventId, ThreadId, Trace};
+use snag_models::{Model, Models};
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 
 /// A function on a stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +54,8 @@ pub struct Recorded {
     layouts: Layouts,
     /// Where its places and locks were in memory.
     pub code: Code,
+    /// Code that ran and that nobody saw, and why: without it nothing is proved.
+    pub unseen: Vec<String>,
 }
 
 /// More of a stack is not shown: functions, and bytes of their names.
@@ -180,6 +185,15 @@ impl Recorded {
     /// nobody waited for them.
     pub fn drain(&self) -> Drain {
         self.about("drain").and_then(|drain| drain.parse().ok()).unwrap_or(Drain::OFF)
+    }
+
+    /// How the program was run, but for the schedule.
+    pub fn settings(&self) -> Result<Settings, String> {
+        let texts = self.about.iter().filter(|(key, _)| key == MODEL).map(|(_, text)| text);
+        let models: Result<Vec<Model>, _> =
+            texts.map(|text| Model::parse(text, Path::new("a model in the recording"))).collect();
+        let models = Models::with(models.map_err(|error| error.to_string())?);
+        Ok(Settings { drain: self.drain(), models, ..Settings::default() })
     }
 
     /// The schedule of the recording, to be followed again.

@@ -6,12 +6,14 @@ use crate::ring::{Drain, Ring, Settings};
 use crate::runtime::Library;
 use crate::seal::{SEAL, Seal};
 use crate::symbols::Symbols;
-use crate::translate::{Oddities, Translator};
+use crate::translate::{Oddities, Translator, Unseen};
+use crate::unknown;
 use crate::unrecorded;
 use crate::wire;
 use sha2::{Digest, Sha256};
 use snag_formats::OWNER_ONLY;
 use snag_formats::snag_format::{RECORDED_EVENTS, RecordingWriter};
+use snag_models::Models;
 use std::ffi::OsString;
 use std::fs::{File, Permissions};
 use std::io::{self, BufWriter};
@@ -95,6 +97,10 @@ pub struct Summary {
     pub bytes: u64,
     /// What the user should know.
     pub oddities: Oddities,
+    /// Functions without callbacks that were called, most often first.
+    pub unseen: Vec<Unseen>,
+    /// What the user's models say that does not fit the program.
+    pub unfit_models: Vec<String>,
     /// What the program itself says about its reports.
     pub wishes: Wishes,
     /// Why the trace could not be written to its end, if so.
@@ -129,6 +135,8 @@ pub struct Recorder {
     free: bool,
     /// What threads may still do when the program is about to end.
     drain: Drain,
+    /// What functions of libraries do that are not instrumented.
+    models: Models,
     /// The translation.
     pub translator: Translator,
     /// Processor time of this process and of its children when the program was started.
@@ -169,6 +177,11 @@ impl Recorder {
         }
         let mut command = Command::new(&program);
         command.args(&options.command[1..]).env("LD_PRELOAD", preload).env(wire::VARIABLE, ring.path());
+        for (name, value) in options.settings.models.environment() {
+            if std::env::var_os(name).is_none() {
+                command.env(name, value);
+            }
+        }
         command.env(PADDING, padding(&program, &command));
         match &options.prints {
             Prints::AsWeDo => {}
@@ -191,7 +204,8 @@ impl Recorder {
             translator.run_freely(chunks);
         }
         let (command, seal) = (options.command.clone(), options.seal.clone());
-        let Settings { free, drain, .. } = options.settings;
+        let Settings { free, drain, ref models, .. } = options.settings;
+        let models = models.clone();
         Ok(Recorder {
             ring,
             child,
@@ -200,6 +214,7 @@ impl Recorder {
             command,
             free,
             drain,
+            models,
             seal,
             translator,
             before,
@@ -340,6 +355,8 @@ impl Recorder {
             deadlocked,
             events,
             bytes,
+            unseen: self.translator.unseen(),
+            unfit_models: unknown::warnings(&self.models, &self.translator.symbols),
             oddities: self.translator.oddities,
             wishes: self.translator.wishes,
             unwritten,
@@ -401,6 +418,9 @@ impl Recorder {
         }
         say("environment", &environment());
         say("drain", &self.drain.to_string());
+        for model in self.models.users() {
+            say(MODEL, &model.text);
+        }
         if self.free {
             say("threads", FREELY);
         }
@@ -437,6 +457,9 @@ pub fn has_shared_clock() -> bool {
 
 /// What is said of a program that has done what [`Ring::damage`] is about.
 pub const DAMAGED: &str = "the program has damaged what it shares with snag";
+
+/// By what a recording has the text of each model that was not built in.
+pub const MODEL: &str = "model";
 
 /// What a recording says of threads that ran at the same time.
 pub const FREELY: &str = "free";

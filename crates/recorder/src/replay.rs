@@ -7,7 +7,7 @@ mod printed;
 
 use crate::recorded::{Recorded, thread_numbers};
 use crate::recorder::{Ended, Options, Prints, Recorder};
-use crate::ring::{Drain, Settings, memory_file};
+use crate::ring::{Settings, memory_file};
 use crate::standing::{Stopped, Wanted, records};
 use crate::symbols::Symbols;
 use crate::translate::Translator;
@@ -122,10 +122,15 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// Drives the program along a schedule made by [`through_race`], lets it run on, with turns taken at random from the seed, and
 /// says how it ended. What it prints goes through a file without a name.
-pub fn outcome(command: Vec<OsString>, schedule: Vec<Segment>, drain: Drain, seed: u64) -> Result<Outcome, String> {
+pub fn outcome(
+    recorded: &Recorded,
+    command: Vec<OsString>,
+    schedule: Vec<Segment>,
+    seed: u64,
+) -> Result<Outcome, String> {
     let file = memory_file("snag-output").map_err(|error| format!("cannot keep what is printed: {error}"))?;
     let file = Arc::new(File::from(file));
-    let settings = Settings { schedule, seed, drain, quantum: 100, ..Settings::default() };
+    let settings = Settings { schedule, seed, quantum: 100, ..recorded.settings()? };
     let prints = Prints::Into(file.clone());
     let mut recorder = Recorder::start(&Options { command, settings, prints, seal: None })?;
     let started = Instant::now();
@@ -210,9 +215,7 @@ pub fn drive(
         let thread = numbers[trace.thread_of(event).index()] as u32;
         Segment { thread, timeout: 0, until: steps[event.index()] }
     }));
-    let drain = recorded.drain();
-    let settings =
-        Settings { schedule: schedule.clone(), stop_at_end: true, look_before, drain, ..Settings::default() };
+    let settings = Settings { schedule: schedule.clone(), stop_at_end: true, look_before, ..recorded.settings()? };
     let mut recorder = Recorder::start(&Options { command, settings, prints: Prints::AsWeDo, seal: None })?;
     let result = follow(&mut recorder).map(|why| {
         let done = recorder.ring.header().replayed.load(Relaxed).min(look_before as u64);
@@ -430,7 +433,7 @@ const STALL: Duration = Duration::from_secs(1);
 
 /// Runs the program along the recording's own schedule and compares every event.
 pub fn repeat(trace: &Trace, recorded: &Recorded, command: Vec<OsString>) -> Result<Repeated, String> {
-    let settings = Settings { schedule: recorded.schedule(trace), drain: recorded.drain(), ..Settings::default() };
+    let settings = Settings { schedule: recorded.schedule(trace), ..recorded.settings()? };
     let mut recorder = Recorder::start(&Options { command, settings, prints: Prints::AsWeDo, seal: None })?;
     let mut comparison = Comparison { trace, compared: 0, difference: None };
     // Where threads waited for ever they do again.
@@ -506,8 +509,11 @@ impl Comparison<'_> {
     /// this is so for each of the two kinds.
     fn is_same(&self, now: &RecordedEvent) -> bool {
         let then = RecordedEvent::of(&self.trace.event(EventId::new(self.compared)), &self.trace.tables);
-        // Neither of these two is part of the event.
-        *now == RecordedEvent { hint: now.hint, seen: now.seen, ..then }
+        // What a call of unseen code can reach is found by a guess at what is an address, in memory that nobody may use any
+        // more: it is nothing that the program did.
+        let aux = if then.op == Op::MethodBegin { now.aux } else { then.aux };
+        // Neither of the other two is part of the event.
+        *now == RecordedEvent { hint: now.hint, seen: now.seen, aux, ..then }
     }
 }
 

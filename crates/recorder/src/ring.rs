@@ -6,6 +6,7 @@
 
 use crate::futex;
 use crate::wire::{self, CHUNK, Header, OWN_CHUNK, OWN_CHUNKS, PAGE, Segment};
+use snag_models::Models;
 use std::ffi::CString;
 use std::fmt;
 use std::io;
@@ -63,6 +64,8 @@ pub struct Settings {
     pub free: bool,
     /// What the other threads may still do when the program is about to end.
     pub drain: Drain,
+    /// What functions of libraries do that are not instrumented.
+    pub models: Models,
 }
 
 /// How long the end of a program is put off, so that threads that can run do. Written as `STEPS` or
@@ -273,7 +276,9 @@ const CHUNKS: usize = 16;
 impl Ring {
     /// A new ring, for one program.
     pub fn new(settings: &Settings) -> io::Result<Ring> {
-        let first = PAGE + (settings.schedule.len() * size_of::<Segment>()).next_multiple_of(PAGE);
+        let models = settings.models.table();
+        let table = PAGE + (settings.schedule.len() * size_of::<Segment>()).next_multiple_of(PAGE);
+        let first = table + size_of_val(&*models).next_multiple_of(PAGE);
         let own = if settings.free { TABLE + OWN_CHUNKS * OWN_CHUNK } else { 0 };
         let length = first + CHUNKS * CHUNK + own;
         let file = memory_file("snag-recording")?;
@@ -308,6 +313,8 @@ impl Ring {
             header.free = settings.free as u32;
             let schedule = memory.add(PAGE).cast::<Segment>();
             std::ptr::copy_nonoverlapping(settings.schedule.as_ptr(), schedule, settings.schedule.len());
+            header.models = models.len() as u64;
+            std::ptr::copy_nonoverlapping(models.as_ptr(), memory.add(table).cast(), models.len());
         }
         Ok(Ring {
             file,

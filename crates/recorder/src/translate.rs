@@ -17,6 +17,7 @@ mod freely;
 mod heap;
 mod life;
 mod memory;
+mod methods;
 mod objects;
 mod quick;
 mod shadow;
@@ -32,6 +33,7 @@ use calls::Calls;
 pub use extent::Extent;
 use faults::Wanted;
 use heap::Heap;
+pub use methods::Unseen;
 use objects::Objects;
 use quick::{FoundSpot, NEAR, Near, Runs, SPOTS};
 use shadow::{Shadow, Visit};
@@ -88,6 +90,7 @@ pub struct Translator {
     pub oddities: Oddities,
     calls: Calls,
     heap: Heap,
+    methods: methods::Methods,
     objects: Objects,
     shadow: Shadow,
     threads: Vec<ThreadState>,
@@ -117,6 +120,8 @@ pub struct Translator {
     /// What the program says about its reports.
     pub wishes: Wishes,
     new_code: NewCode,
+    /// Code that nobody sees, and why.
+    new_unseen: Vec<String>,
     /// What replayed threads were stopped in front of, by thread; none for those that have gone on since.
     pub stopped: HashMap<u32, Stopped>,
     /// What memory the program has.
@@ -208,6 +213,7 @@ impl Translator {
             oddities: Oddities::default(),
             calls: Calls::new(),
             heap: Heap::default(),
+            methods: methods::Methods::default(),
             objects: Objects::default(),
             shadow: Shadow::new(),
             threads: Vec::new(),
@@ -230,6 +236,7 @@ impl Translator {
             maps: Vec::new(),
             wishes: Wishes::default(),
             new_code: NewCode::default(),
+            new_unseen: Vec::new(),
             stopped: HashMap::new(),
             extent: Extent::default(),
             freely: None,
@@ -471,6 +478,9 @@ impl Translator {
             op::DESCRIPTOR => self.descriptor(a, b, pc),
             op::APPEARED => self.appeared(a, b),
             op::WHOLE => {}
+            op::REACHED => self.reached(a, b, detail),
+            op::METHOD_BEGIN => self.method_begin(a, b, detail, pc),
+            op::METHOD_END => self.method_end(pc),
             op::BARRIER_NEW => {
                 self.discard_others(a, pc);
                 self.objects.barriers.remove(&a);

@@ -76,6 +76,9 @@ impl<W: Write> Report for Html<W> {
                 page.paragraph(&text::ignoring_line(report))?;
             }
         }
+        if let Some(line) = text::unseen_line(analysis) {
+            page.paragraph(&line)?;
+        }
         for item in suppressed.unwrap_or_default() {
             page.paragraph(&text::suppressed_line(item))?;
         }

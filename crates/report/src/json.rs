@@ -47,6 +47,11 @@ impl<W: Write> Report for Json<W> {
         json.integer_at("threads", trace.tables.thread_count() as u64)?;
         json.integer_at("locks", trace.tables.lock_count() as u64)?;
         json.integer_at("variables", trace.tables.variable_count() as u64)?;
+        if !analysis.unseen.is_empty() {
+            json.array_at("unseen_code")?;
+            analysis.unseen.iter().try_for_each(|text| json.string(text))?;
+            json.end()?;
+        }
         json.array_at("engines")?;
         for report in &analysis.engines {
             engine(json, report, analysis)?;

@@ -199,7 +199,7 @@ impl<W: Write> Results<'_, W> {
         let headline = text::race_headline(self.trace, self.analysis, race);
         let pair = [race.first, race.second];
         let rule = match race.kind {
-            _ if self.analysis.ignores_missing(race.engine) => Rule::Candidate,
+            _ if self.analysis.is_doubtful(race.engine) => Rule::Candidate,
             RaceKind::Predictable if words::descriptor(self.trace, race.first).is_some() => Rule::Descriptor,
             RaceKind::Predictable => Rule::Race,
             RaceKind::Order => Rule::Order,

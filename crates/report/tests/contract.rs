@@ -70,6 +70,7 @@ fn analysis() -> Analysis {
         }],
         // Missing methods were ignored by nobody here.
         ignoring_missing: Vec::new(),
+        unseen: Vec::new(),
         faults: Vec::new(),
         deadlocks: vec![Deadlock {
             engine: SHB,

@@ -1,7 +1,7 @@
 //! What a recording knows beside its events, for reports.
 
 use snag_model::events::Event;
-use snag_model::{Action, Cells, EventId, Namer, Op, ThreadId, Trace, Variable};
+use snag_model::{Action, Cells, EventId, LockId, Namer, Op, ThreadId, Trace, Variable};
 use snag_recorder::recorded::Part;
 use snag_recorder::{Recorded, Sources};
 use snag_report::{Background, Frame};
@@ -46,6 +46,16 @@ impl Recording {
         let names = recorded.clone();
         trace.tables.namer = Some(Namer(Arc::new(move |address, size| names.part(address, size))));
         Ok(Some(recorded))
+    }
+
+    /// Code of the program that nobody saw, and why.
+    pub fn unseen(&self) -> &[String] {
+        &self.recorded.unseen
+    }
+
+    /// Where the locks were in memory.
+    pub fn locks(&self) -> impl Iterator<Item = (LockId, u64)> {
+        self.recorded.code.locks()
     }
 
     /// Where the program itself was at an event, not a library of its language.

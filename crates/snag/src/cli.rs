@@ -1,7 +1,8 @@
 //! The command line: every command and the options that all share.
 
 use crate::commands::{
-    cargo, check, compare, compile, convert, explore, generate, pages, punch, record, replay, run, stats, trace, verify,
+    cargo, check, compare, compile, convert, explore, generate, models, pages, punch, record, replay, run, stats,
+    trace, verify,
 };
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::num::NonZeroUsize;
@@ -128,6 +129,8 @@ pub enum Command {
     Explore(explore::Args),
     /// Replace methods of a complete trace by calls of missing methods
     Punch(punch::Args),
+    /// List what is known about libraries that are not instrumented
+    Models(models::Args),
     /// Compile C for recording: the compiler with the right flags
     Cc(compile::Args),
     /// Compile C++ for recording

@@ -72,6 +72,7 @@ fn main() -> ExitCode {
         Command::Trace(args) => trace::run(&context, &args),
         Command::Explore(args) => explore::run(&context, &args),
         Command::Punch(args) => punch::run(&context, &args),
+        Command::Models(args) => models::run(&args),
         Command::Cc(args) => compile::run(&context, &args, false),
         Command::Cpp(args) => compile::run(&context, &args, true),
         Command::Cargo(args) => cargo::run(&context, args),

@@ -41,6 +41,8 @@ pub struct Job<'a> {
     pub whole: u64,
     /// Source files below these folders may be shown.
     pub source_roots: &'a [PathBuf],
+    /// What is predicted although some code was not seen is left out.
+    pub strict: bool,
 }
 
 /// Why a trace is not in the report.
@@ -172,6 +174,15 @@ fn one(
         false => Ok(None),
     };
     let recording = recording.map_err(|error| Stop::Trace(input::unread(&name, error)))?;
+    analysis.unseen = recording.as_ref().map_or(Vec::new(), |recording| recording.unseen().to_vec());
+    if job.strict && !analysis.unseen.is_empty() {
+        let unseen = analysis.unseen.join(", ");
+        let left_out = match analysis.drop_doubtful(&trace) {
+            1 => "1 finding is".to_owned(),
+            count => format!("{count} findings are"),
+        };
+        context.note(&format!("{name}: {left_out} left out (--strict), as code was not seen: {unseen}"));
+    }
     let background = recording.as_ref().map(|recording| recording as &dyn Background);
     // In the part that was lost there may be more.
     analysis.engines.iter_mut().for_each(|engine| engine.complete &= whole);

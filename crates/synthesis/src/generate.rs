@@ -9,10 +9,11 @@
 
 use snag_formats::error::{Position, Result};
 use snag_formats::reader::BlockReader;
+use snag_model::Action;
 use snag_model::events::{Event, Events};
 use snag_model::ids::*;
 use snag_model::op::{MemoryOrder, Op};
-use snag_model::tables::{Space, Tables};
+use snag_model::tables::{Object, Space, Tables};
 
 /// What a generated trace looks like.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,6 +49,9 @@ pub struct Shape {
     /// Marks tell which method does what: sections are entered and left, threads forked and joined, and work is done
     /// by methods.
     pub calls: bool,
+    /// `reach` says that the first variable of each lock leads to the lock and to all that it protects: they are parts of
+    /// one object.
+    pub objects: bool,
     /// Everything random comes from this.
     pub seed: u64,
 }
@@ -70,6 +74,7 @@ impl Default for Shape {
             racy_variables: RACY,
             atomics: 0.0,
             calls: false,
+            objects: false,
             seed: 1,
         }
     }
@@ -241,6 +246,19 @@ impl Generator {
         };
     }
 
+    /// Says of each object what its parts are.
+    fn describe(&mut self, tables: &mut Tables, events: &mut Events) {
+        let group = self.shape.variables / self.shape.locks.max(1);
+        for lock in 0..self.shape.locks {
+            let part = |variable: usize| Object::Variable(VarId::new(lock * group + variable));
+            let parts = (1..group).map(part).chain([Object::Lock(LockId::new(lock))]).collect();
+            let (object, leads_to) = (VarId::new(lock * group), tables.reach(parts));
+            let event = Event::new(ThreadId::new(0), Op::Mark, 0);
+            self.produced += 1;
+            events.push(event.doing(Action::Reach { object, leads_to }));
+        }
+    }
+
     /// An atomic access. Most orders are those that a flag needs; one access in ten is relaxed.
     fn atomic(&mut self, events: &mut Events, thread: usize) {
         let variable = flags(&self.shape) + self.random.below(FLAGS);
@@ -359,6 +377,9 @@ impl BlockReader for Generator {
         while events.len() < stop {
             match self.phase {
                 Phase::Fork => {
+                    if self.shape.objects {
+                        self.describe(tables, events);
+                    }
                     for child in 1..self.shape.threads {
                         self.mark(events, 0, STARTING, false);
                         self.push(events, 0, Op::Fork, child as u32, 0);

@@ -12,6 +12,7 @@
 //! without a location get their number as one, so that what is found in the incomplete trace can be found again in the
 //! complete one.
 
+use crate::arguments::{self, Missing, Places};
 use crate::calls::{Calls, NO_CALL};
 use snag_model::events::Event;
 use snag_model::ids::*;
@@ -30,6 +31,16 @@ pub struct Punched {
     pub removed: usize,
 }
 
+/// Where a call begins that is missing.
+struct Begin {
+    /// The event of the incomplete trace that says so.
+    made: usize,
+    /// The event of the complete trace in whose place, or before which, that is.
+    before: usize,
+    /// What was removed of it.
+    touched: BTreeSet<Object>,
+}
+
 /// What becomes of an event.
 #[derive(Clone, Copy, PartialEq)]
 enum Fate {
@@ -40,15 +51,23 @@ enum Fate {
     Alone,
 }
 
+/// What missing calls could reach.
+pub enum Reach<'a> {
+    /// What they touched, and nothing else.
+    Touched,
+    /// What their [arguments] lead to.
+    Arguments(&'a Places),
+}
+
 /// Removes the events of calls of chosen methods.
-pub fn punch(trace: &Trace, calls: &Calls, is_chosen: impl Fn(&str) -> bool) -> Punched {
+pub fn punch(trace: &Trace, calls: &Calls, reach: Reach, is_chosen: impl Fn(&str) -> bool) -> Punched {
     let chosen: Vec<bool> = calls.all.iter().map(|call| is_chosen(&call.method)).collect();
     let fates = fates(trace, calls, &chosen);
     let mut made = Trace { tables: trace.tables.clone(), ..Trace::default() };
     let mut original: Vec<Option<EventId>> = Vec::new();
     let mut number: Vec<Option<EventId>> = vec![None; trace.len()];
-    // The begin of each call that stands in the trace, and what was removed of it.
-    let mut begins: HashMap<u32, (usize, BTreeSet<Object>)> = HashMap::new();
+    // Calls that stand in the trace.
+    let mut begins: HashMap<u32, Begin> = HashMap::new();
     // A call stands in the trace unless it was called by a chosen one.
     let stands = |call: u32| {
         chosen[call as usize] && {
@@ -77,7 +96,7 @@ pub fn punch(trace: &Trace, calls: &Calls, is_chosen: impl Fn(&str) -> bool) -> 
         let ends_here = call != NO_CALL && calls.all[call as usize].end == Some(index);
         if begins_here && stands(call) {
             let begin = begin_at(&event);
-            begins.insert(call, (push(begin, None), BTreeSet::new()));
+            begins.insert(call, Begin { made: push(begin, None), before: index, touched: BTreeSet::new() });
         }
         let is_mark = (begins_here || ends_here) && !calls.all[call as usize].is_run;
         match event.op {
@@ -118,7 +137,7 @@ pub fn punch(trace: &Trace, calls: &Calls, is_chosen: impl Fn(&str) -> bool) -> 
                     owner = calls.all[owner as usize].parent;
                 }
                 if !is_mark {
-                    begins.get_mut(&owner).expect("it began before").1.extend(removed_by(trace, &event));
+                    begins.get_mut(&owner).expect("it began before").touched.extend(removed_by(trace, &event));
                 }
             }
             Fate::Alone => {
@@ -126,7 +145,8 @@ pub fn punch(trace: &Trace, calls: &Calls, is_chosen: impl Fn(&str) -> bool) -> 
                 let begin = push(begin_at(&event), None);
                 push(end_at(&event), None);
                 // No call has this number.
-                begins.insert(NO_CALL - 1 - begin as u32, (begin, removed_by(trace, &event).into_iter().collect()));
+                let touched = removed_by(trace, &event).into_iter().collect();
+                begins.insert(NO_CALL - 1 - begin as u32, Begin { made: begin, before: index, touched });
             }
         }
         if ends_here && stands(call) {
@@ -134,17 +154,23 @@ pub fn punch(trace: &Trace, calls: &Calls, is_chosen: impl Fn(&str) -> bool) -> 
         }
     }
     // Names and sets in the order of the trace.
-    let mut names: Vec<(usize, String, Vec<Object>)> = Vec::new();
-    for (key, (begin, objects)) in begins {
-        let name = match calls.all.get(key as usize) {
-            Some(call) => call.method.clone(),
-            None => "elsewhere".to_owned(),
-        };
-        names.push((begin, name, objects.into_iter().collect()));
-    }
-    names.sort_unstable_by_key(|entry| entry.0);
+    let mut begins: Vec<(u32, Begin)> = begins.into_iter().collect();
+    begins.sort_unstable_by_key(|(_, begin)| begin.made);
+    let missing: Vec<Missing> = begins
+        .iter()
+        .map(|(_, begin)| Missing { before: begin.before, touched: begin.touched.iter().copied().collect() })
+        .collect();
+    let reached = match reach {
+        Reach::Touched => missing.into_iter().map(|call| call.touched).collect(),
+        Reach::Arguments(places) => arguments::reach(trace, places, &missing),
+    };
+    let name_of = |key: u32| match calls.all.get(key as usize) {
+        Some(call) => call.method.clone(),
+        None => "elsewhere".to_owned(),
+    };
+    let names = begins.into_iter().zip(reached).map(|((key, begin), objects)| (begin.made, name_of(key), objects));
     let mut open: Vec<Vec<MethodId>> = vec![Vec::new(); trace.tables.thread_count()];
-    let mut names = names.into_iter().peekable();
+    let mut names = names.peekable();
     for index in 0..made.len() {
         let event = made.events.get(index);
         let open = &mut open[event.thread.index()];

@@ -1,6 +1,6 @@
 //! What the runtime in the program and the tool tell each other, in memory that both map.
 //!
-//! The memory is a header of one page, a schedule for replay, and a ring of chunks. The program fills chunk after chunk
+//! The memory is a header of one page, a schedule for replay, a table of models, and a ring of chunks. The program fills chunk after chunk
 //! with records; the tool empties them, makes their first word zero and hands them back. A record is one or more 64-bit words
 //! and its first word is never zero, and there is a zero word behind the last record, so when the program dies, however it dies,
 //! the tool finds everything that was recorded in the chunk that was being filled.
@@ -15,6 +15,7 @@
 
 #![no_std]
 
+pub mod models;
 pub mod patches;
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -29,7 +30,7 @@ pub const VARIABLE: &str = "SNAG_RECORDING";
 pub const MAGIC: u64 = 0x3167_6e69_7267_616e;
 
 /// Changes whenever records or header change.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 12;
 
 /// Bytes before the schedule, and the size of a page.
 pub const PAGE: usize = 4096;
@@ -105,6 +106,8 @@ pub struct Header {
     pub asks: AtomicU32,
     /// The answer: the number of the tool's descriptor for the list, or [`NO_LIST`].
     pub answer: AtomicU32,
+    /// Words of the table of models, which lies behind the schedule: see [`models`].
+    pub models: u64,
 }
 
 /// [`Header::asks`]: the tool has answered.
@@ -254,6 +257,13 @@ pub mod op {
     pub const APPEARED: u8 = 55;
     /// descriptor, what happens to it; see the constants
     pub const DESCRIPTOR: u8 = 54;
+    /// address, size: memory that the next call can reach; with a detail, what each call can reach from here on
+    pub const REACHED: u8 = 60;
+    /// method, number of a set: a call of code that is not seen begins, and can reach what is in the set. The detail says
+    /// whether the set is what was reached just now, and has the next number, or is everything
+    pub const METHOD_BEGIN: u8 = 61;
+    /// method, 0: the innermost call of the thread ends
+    pub const METHOD_END: u8 = 62;
 }
 
 /// [`op::STOPPED`]: the thread waits for what is at the address.
@@ -261,6 +271,15 @@ pub const WAITS: u8 = 1 << 7;
 
 /// [`op::LOCK_NEW`] and its kin: it is destroyed, not made.
 pub const DESTROYED: u8 = 1;
+
+/// [`op::REACHED`]: variables of libraries.
+pub const OF_LIBRARIES: u8 = 1;
+/// [`op::METHOD_BEGIN`]: the set is what was reached just now.
+pub const NEW_SET: u8 = 1;
+/// [`op::METHOD_BEGIN`]: the call can reach everything.
+pub const EVERYTHING: u8 = 2;
+/// [`op::METHOD_BEGIN`]: the call does not reach the variables of libraries.
+pub const WITHOUT_LIBRARIES: u8 = 4;
 
 /// [`op::DESCRIPTOR`]: it is read from, written to or asked.
 pub const USED: u64 = 0;
@@ -283,6 +302,10 @@ pub const BLOB_THREAD_NAME: u64 = 2;
 pub const BLOB_OPTIONS: u64 = 3;
 /// [`op::BLOB`]: what the program's `__tsan_default_suppressions` returns.
 pub const BLOB_SUPPRESSIONS: u64 = 4;
+/// [`op::BLOB`]: the name of a function that is not seen. They are numbered as they come.
+pub const BLOB_METHOD: u64 = 5;
+/// [`op::BLOB`]: code that the program runs and that nobody sees, and why.
+pub const BLOB_UNSEEN: u64 = 6;
 
 // What [`op::SYNC_RELEASE`] and [`op::SYNC_ACQUIRE`] are about where it has no address: up to here descriptors, by number plus one;
 
@@ -293,6 +316,12 @@ pub const SOCKETS: u64 = 1 << 24;
 pub const SIGNALS: u64 = 0xbfff_ffff;
 /// numbers of descriptors.
 pub const NUMBERS: u64 = 0xc000_0000;
+/// Added to an address through which a library hands something over, and to a multiple of [`PART`].
+pub const HANDED_OVER: u64 = 1 << 62;
+
+/// Where several things are at one address, such as locks that are bits of a word, the number of each, from 1 on, times
+/// this is added to the address.
+pub const PART: u64 = 1 << 48;
 
 /// Kinds of locks.
 pub mod lock {

@@ -122,6 +122,7 @@ impl Reading {
             kind::SITES => self.sites(extra, &mut input)?,
             kind::LAYOUTS => self.layouts(&mut input)?,
             kind::CODE => self.code(extra, &mut input)?,
+            kind::UNSEEN => self.unseen(&mut input)?,
             _ => return Ok(false),
         }
         input.end()?;
@@ -229,6 +230,15 @@ impl Reading {
             let name = input.text()?;
             self.take(2 * ENTRY + name.len())?;
             self.recorded.names.insert(thread, name);
+        }
+        Ok(())
+    }
+
+    fn unseen(&mut self, input: &mut Input) -> Read<()> {
+        for _ in 0..input.number()? {
+            let text = input.text()?;
+            self.take(ENTRY + text.len())?;
+            self.recorded.unseen.push(text);
         }
         Ok(())
     }

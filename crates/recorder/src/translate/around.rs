@@ -56,6 +56,12 @@ impl Translator {
             }
             blocks.push(std::mem::take(&mut block));
         }
+        if !self.new_unseen.is_empty() {
+            block.push(kind::UNSEEN);
+            put(&mut block, self.new_unseen.len() as u64);
+            self.new_unseen.drain(..).for_each(|text| put_text(&mut block, &text));
+            blocks.push(std::mem::take(&mut block));
+        }
         self.new_code.take(&self.symbols, &mut block);
         if !block.is_empty() {
             blocks.push(block);
@@ -112,6 +118,8 @@ impl Translator {
             // Pieces may end inside a letter; what is no text is none of our options.
             wire::BLOB_OPTIONS => self.wishes.options.push_str(&String::from_utf8_lossy(&bytes)),
             wire::BLOB_SUPPRESSIONS => self.wishes.suppressions.push_str(&String::from_utf8_lossy(&bytes)),
+            wire::BLOB_UNSEEN => self.new_unseen.push(String::from_utf8_lossy(&bytes).into_owned()),
+            wire::BLOB_METHOD => self.method_named(&bytes),
             _ => {}
         }
     }

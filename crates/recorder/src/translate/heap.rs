@@ -85,6 +85,8 @@ pub struct Heap {
     numbered: Vec<Numbered>,
     /// How much of that there was.
     numbers: u64,
+    /// How much of it is no more.
+    lost: u64,
     regions: Vec<Box<[u8; GRANULES]>>,
     /// Those of them that were forgotten: outside all blocks, as new ones are.
     vacant: Vec<u32>,
@@ -279,6 +281,7 @@ impl Heap {
                 return None;
             }
             self.numbered.remove(at);
+            self.lost += 1;
             self.recent.clear();
             const MOST: usize = 64;
             self.gone.truncate(MOST - 1);
@@ -288,6 +291,11 @@ impl Heap {
         let size = self.blocks.remove(&address)?;
         self.set(address, size, FREED);
         Some((address, size))
+    }
+
+    /// How often memory has got addresses of its own, or lost them.
+    pub fn changes(&self) -> u64 {
+        self.numbers + self.lost
     }
 
     /// The place of bytes of a block that was unmapped, if no other block is known there.

@@ -30,7 +30,14 @@ impl Translator {
                 wire::lock::ANNOTATED => ("lock", u64::MAX),
                 _ => ("mutex", 40),
             };
-            let name = self.object_name(what, address, size);
+            let name = match address / wire::PART {
+                0 => self.object_name(what, address, size),
+                // Several locks at one address.
+                part => {
+                    let word = self.object_name("word", address % wire::PART, 8);
+                    self.objects.unique(format!("bit {} of {word}", part - 1))
+                }
+            };
             let id = LockId(self.tables.intern(Space::Lock, &name));
             self.new_code.locks.push((id, address));
             self.objects.destroyed.remove(&address);
@@ -268,6 +275,10 @@ pub(super) fn sync_name(address: u64) -> String {
         wire::SOCKETS => "sockets".to_owned(),
         THINGS..wire::SIGNALS => format!("pipe or file {}", address - wire::SOCKETS),
         wire::SIGNALS => "signals".to_owned(),
+        address if address & wire::HANDED_OVER != 0 => match (address & !wire::HANDED_OVER) / wire::PART {
+            0 => format!("what is handed over by {:#x}", address % wire::PART),
+            part => format!("what is handed over by {:#x}, part {part}", address % wire::PART),
+        },
         wire::NUMBERS..=NUMBERS_END => format!("number {} of descriptors", address - wire::NUMBERS),
         address => format!("synchronisation at {address:#x}"),
     }

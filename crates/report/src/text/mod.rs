@@ -66,6 +66,9 @@ impl<W: Write> Report for Text<W> {
             for report in analysis.engines.iter().filter(|report| has_something_to_say(report, analysis)) {
                 writer.summary(report, analysis, suppressed.is_some())?;
             }
+            if let Some(text) = unseen_line(analysis) {
+                writeln!(writer.out, "{}", self.style.warn(format_args!("{text}")))?;
+            }
             for item in suppressed.unwrap_or_default() {
                 writeln!(writer.out, "{}", suppressed_line(item))?;
             }
@@ -242,11 +245,11 @@ impl<W: Write> TraceText<'_, W> {
 /// The pair in one line.
 pub(crate) fn race_headline(trace: &Trace, analysis: &Analysis, race: &Race) -> String {
     if let Some(descriptor) = words::descriptor(trace, race.first) {
-        let may = if analysis.ignores_missing(race.engine) { "possibly " } else { "" };
+        let may = if analysis.is_doubtful(race.engine) { "possibly " } else { "" };
         let pair = both(trace, race.first, race.second);
         return format!("descriptor {descriptor} is {may}closed while another thread uses it: {pair}");
     }
-    let what = if analysis.ignores_missing(race.engine) { "possible race" } else { "data race" };
+    let what = if analysis.is_doubtful(race.engine) { "possible race" } else { "data race" };
     let how = if race.kind == RaceKind::Order { " by memory order" } else { "" };
     format!("{what}{how} on {}", pair(trace, race.first, race.second))
 }
@@ -404,6 +407,11 @@ pub(crate) fn guarantee(analysis: &Analysis, engine: EngineRef, level: &str) -> 
             "found by {engine}, NOT proved: missing methods were ignored (--ignore-missing), also by the checker (level {level})"
         );
     }
+    if !analysis.unseen.is_empty() {
+        return format!(
+            "found by {engine}, NOT proved: code ran that was not seen, which the schedule below knows nothing of (level {level})"
+        );
+    }
     format!("found by {engine}, proved: the checker accepted the schedule below (level {level})")
 }
 
@@ -533,7 +541,7 @@ pub(crate) fn summary_line(trace: &Trace, events: u64, report: &EngineReport, an
     let races = analysis.races.iter().filter(|race| race.engine == report.engine).count() as u64;
     let deadlocks = analysis.deadlocks.iter().filter(|deadlock| deadlock.engine == report.engine).count() as u64;
     let candidates = analysis.candidates.iter().filter(|pair| pair.engine == report.engine).count() as u64;
-    let noun = match (analysis.ignores_missing(report.engine), report.beyond.is_some()) {
+    let noun = match (analysis.is_doubtful(report.engine), report.beyond.is_some()) {
         (true, _) => "possible race",
         (false, true) => "further race",
         (false, false) => "race",
@@ -576,6 +584,15 @@ fn unproved_line(report: &EngineReport, analysis: &Analysis) -> Option<String> {
 /// Said of an engine that was told to ignore missing methods.
 pub(crate) fn ignoring_line(report: &EngineReport) -> String {
     format!("{}: missing methods were ignored, so what it reports may be impossible", report.engine.name())
+}
+
+/// Said where code ran that nobody saw.
+pub(crate) fn unseen_line(analysis: &Analysis) -> Option<String> {
+    let all = || analysis.unseen.iter().map(|text| words::clean(text)).collect::<Vec<_>>().join(", ");
+    let any = !analysis.races.is_empty() || !analysis.deadlocks.is_empty() || !analysis.candidates.is_empty();
+    (any && !analysis.unseen.is_empty()).then(|| {
+        format!("code ran that was not seen, so what is predicted may be impossible: {}; --strict leaves it out", all())
+    })
 }
 
 /// Said of an engine that was cut short, with what it has left open.

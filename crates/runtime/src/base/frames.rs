@@ -80,3 +80,16 @@ pub fn leave_frames(thread: &Thread, stack: usize, put: impl Fn(u64)) {
         (stays..known).for_each(|_| put(head(op::LEAVE, 0, 0)));
     }
 }
+
+/// The lowest stack pointer of a frame that lies above an address.
+pub fn above(thread: &Thread, address: usize) -> Option<usize> {
+    let known = thread.depth.get().min(DEEPEST);
+    frames(thread)[..known].iter().rev().map(Relaxed::get).find(|&stack| stack > address)
+}
+
+/// The stack pointer of the frame before the innermost one.
+pub fn before_last(thread: &Thread) -> Option<usize> {
+    let depth = thread.depth.get();
+    let index = depth.checked_sub(2).filter(|_| depth <= DEEPEST)?;
+    Some(frames(thread)[index].get())
+}

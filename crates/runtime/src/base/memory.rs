@@ -13,14 +13,26 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// how much the runtime needs.
 static NEXT: AtomicUsize = AtomicUsize::new(0x1a00_0000_0000);
 
+/// Where memory goes whose addresses the program sees: what else is mapped here must not move it.
+static NEXT_SEEN: AtomicUsize = AtomicUsize::new(0x1900_0000_0000);
+
 /// New memory, zeroed; or, with a descriptor, the contents of a file, shared.
 pub fn map(length: usize, descriptor: Option<i64>) -> *mut u8 {
+    map_from(&NEXT, length, descriptor)
+}
+
+/// New memory, zeroed, whose address the program sees: it is the same when the run is repeated.
+pub fn map_seen(length: usize) -> *mut u8 {
+    map_from(&NEXT_SEEN, length, None)
+}
+
+fn map_from(next: &AtomicUsize, length: usize, descriptor: Option<i64>) -> *mut u8 {
     const READ_WRITE: usize = 3;
     const SHARED: usize = 1;
     const PRIVATE_ANONYMOUS: usize = 0x2 | 0x20 | 0x4000;
     const FIXED_NOREPLACE: usize = 0x100000;
     let length = length.next_multiple_of(4096);
-    let at = NEXT.fetch_add(length + 4096, Relaxed);
+    let at = next.fetch_add(length + 4096, Relaxed);
     let (flags, descriptor) = match descriptor {
         Some(descriptor) => (SHARED, descriptor as usize),
         None => (PRIVATE_ANONYMOUS, usize::MAX),

@@ -37,6 +37,8 @@ pub struct Wanted {
     pub drain_steps: u64,
     /// Milliseconds for which it is put off at most.
     pub drain_time: u32,
+    /// Words of the table of models.
+    models: usize,
     /// Bytes of the shared memory.
     length: usize,
 }
@@ -56,6 +58,7 @@ pub fn wanted() -> &'static Wanted {
         look_before: 0,
         drain_steps: 0,
         drain_time: 0,
+        models: 0,
         length: 0,
     };
     WANTED.get().unwrap_or(&NOTHING)
@@ -104,6 +107,7 @@ pub fn attach() -> bool {
         look_before: header.look_before,
         drain_steps: header.drain_steps,
         drain_time: header.drain_time,
+        models: header.models as usize,
         length: length as usize,
     };
     WANTED.set(wanted).is_ok()
@@ -125,9 +129,24 @@ pub fn segments() -> &'static [Segment] {
     unsafe { core::slice::from_raw_parts(at(PAGE).cast(), count) }
 }
 
+/// Where the table of models starts, in bytes.
+fn table_of_models() -> usize {
+    PAGE + (wanted().segments * size_of::<Segment>()).next_multiple_of(PAGE)
+}
+
+/// The table of models, as the tool has put it there. Only before the program itself has started: it may write over it.
+pub fn models() -> &'static [u64] {
+    let count = wanted().models;
+    if count == 0 {
+        return &[];
+    }
+    // SAFETY: the tool has written so many words behind the schedule before the program started, and leaves them alone.
+    unsafe { core::slice::from_raw_parts(at(table_of_models()).cast(), count) }
+}
+
 /// Where the ring starts, in bytes.
 fn ring() -> usize {
-    PAGE + (wanted().segments * size_of::<Segment>()).next_multiple_of(PAGE)
+    table_of_models() + (wanted().models * size_of::<u64>()).next_multiple_of(PAGE)
 }
 
 /// A chunk of the ring.

@@ -142,6 +142,12 @@ pub struct Thread {
     pub patience: crate::scheduler::Patience,
     /// What it is doing, as announced when it began.
     pub doing: crate::scheduler::Doing,
+    /// Calls of unseen code that it is in.
+    pub calls: Relaxed<*mut crate::interpose::missing::OpenCalls>,
+    /// It is in unseen code, as far as that is known.
+    pub unseen: Relaxed<bool>,
+    /// Frames of the shadow stack at which unseen code goes on that has called back, plus one; 0 if none has.
+    pub resumes: Relaxed<usize>,
 }
 
 /// Zeroed memory for all threads, which stays; null before [`prepare`].
@@ -191,6 +197,7 @@ pub fn new() -> Option<&'static Thread> {
     let thread = by_number(number)?;
     thread.number.set(number);
     thread.frames.set(frames::new_frames());
+    thread.calls.set(crate::interpose::missing::room_for_calls());
     Some(thread)
 }
 
@@ -244,6 +251,16 @@ impl Thread {
 
     pub fn set(&self, state: State) {
         self.state.store(state as u32, Relaxed);
+    }
+
+    /// The stack pointer of the frame in which an address on the stack lies, at its upper end, if that is known.
+    pub fn frame_above(&self, address: usize) -> Option<usize> {
+        frames::above(self, address)
+    }
+
+    /// The stack pointer of the frame of who has called the function that the thread is in, if that is known.
+    pub fn frame_before_last(&self) -> Option<usize> {
+        frames::before_last(self)
     }
 
     /// What threads that join this one wait for.

@@ -15,13 +15,14 @@ use crate::base::record::put3;
 use crate::base::thread::{self, State, Thread, inside};
 use crate::interpose::context::interrupted_at;
 use crate::interpose::lifecycle::is_ours;
+use crate::interpose::missing::loaded::{Description, dl_iterate_phdr};
 use crate::interpose::threads::expect_end;
 use crate::scheduler::{Next, enter, if_alive, interrupt, is_holder, is_on, lend};
 use crate::tsan::atomic::{ACQUIRE, RELEASE, detail};
 use crate::wire::{head, op};
 use crate::{pass_on, stubs};
 use core::arch::global_asm;
-use core::ffi::{c_char, c_int};
+use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering::*};
 
 /// A bit among those of pending signals that no signal has: look for a request at the next safe point.
@@ -244,29 +245,7 @@ pub fn look_for_users() {
     }
 }
 
-/// The beginning of what the C library tells about a loaded object.
-#[repr(C)]
-struct Loaded {
-    base: usize,
-    name: *const c_char,
-    headers: *const ProgramHeader,
-    count: u16,
-}
-
-#[repr(C)]
-struct ProgramHeader {
-    kind: u32,
-    flags: u32,
-    offset: usize,
-    address: usize,
-    rest: [usize; 4],
-}
-
-unsafe extern "C" {
-    fn dl_iterate_phdr(each: unsafe extern "C" fn(*const Loaded, usize, Pointer) -> c_int, data: Pointer) -> c_int;
-}
-
-extern "C" fn refers(object: *const Loaded, _size: usize, _: Pointer) -> c_int {
+unsafe extern "C" fn refers(object: *const Description, _size: usize, _: Pointer) -> c_int {
     const DYNAMIC: u32 = 2;
     // SAFETY: the library passes its description of an object, with as many headers as it says; all are there during
     // the call.

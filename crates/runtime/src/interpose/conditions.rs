@@ -22,16 +22,51 @@ fn record(code: u8, pc: usize, a: Pointer, b: u64) {
     put3(head(code, 0, pc), a as u64, b);
 }
 
+/// How the lock is given back and taken again that belongs to a condition.
+pub struct Released<Give, Take, Again> {
+    /// 0, or why it cannot be given back.
+    pub give: Give,
+    /// Waits for it in the scheduler.
+    pub take: Take,
+    /// Waits for it in the library, because recording has ended.
+    pub again: Again,
+}
+
 fn wait(condition: Pointer, mutex: Pointer, deadline: Deadline, pc: usize) -> Option<c_int> {
     let thread = enter(Next::on(op::WAIT_BEGIN, pc, condition as usize))?;
     cancel::point(thread, pc);
     if is_shared(condition) {
         return Some(inside(thread, || wait_outside(thread, condition, mutex, deadline, pc)));
     }
+    let released = Released {
+        give: || give_mutex(mutex),
+        take: || take_mutex(thread, mutex, None, pc),
+        again: || pass_on!(pthread_mutex_lock(mutex: Pointer) -> c_int),
+    };
+    let (result, interrupted) = wait_in_scheduler(thread, condition, mutex, deadline, pc, released);
+    if interrupted {
+        cancel::point(thread, pc);
+    }
+    if is_on() && signals::pending(thread) != 0 {
+        signals::deliver(thread);
+    }
+    Some(result)
+}
+
+/// Waits, with the token, for a condition that has no waiters but those in the scheduler. Returns 0, or an error, and
+/// whether a request to cancel the thread, or the end of recording, has ended the wait.
+pub fn wait_in_scheduler(
+    thread: &'static Thread,
+    condition: Pointer,
+    mutex: Pointer,
+    deadline: Deadline,
+    pc: usize,
+    released: Released<impl FnOnce() -> c_int, impl FnOnce() -> c_int, impl FnOnce() -> c_int>,
+) -> (c_int, bool) {
     let mut interrupted = false;
     let result = inside(thread, || {
         record(op::WAIT_BEGIN, pc, condition, mutex as u64);
-        let result = give_mutex(mutex);
+        let result = (released.give)();
         if result != 0 {
             record(op::WAKE, pc, condition, 0);
             record(op::WAIT_END, pc, condition, mutex as u64);
@@ -46,11 +81,11 @@ fn wait(condition: Pointer, mutex: Pointer, deadline: Deadline, pc: usize) -> Op
         if !is_on() {
             thread.while_blocked.set(outside);
             // As if woken for no reason.
-            return pass_on!(pthread_mutex_lock(mutex: Pointer) -> c_int);
+            return (released.again)();
         }
         step(thread, Next::on(op::WAIT_END, pc, mutex as usize));
         record(op::WAKE, pc, condition, if timed_out { 0 } else { notify });
-        let result = take_mutex(thread, mutex, None, pc);
+        let result = (released.take)();
         thread.while_blocked.set(outside);
         record(op::WAIT_END, pc, condition, mutex as u64);
         match (result, timed_out) {
@@ -58,13 +93,7 @@ fn wait(condition: Pointer, mutex: Pointer, deadline: Deadline, pc: usize) -> Op
             (result, _) => result,
         }
     });
-    if interrupted {
-        cancel::point(thread, pc);
-    }
-    if is_on() && signals::pending(thread) != 0 {
-        signals::deliver(thread);
-    }
-    Some(result)
+    (result, interrupted)
 }
 
 /// glibc's `__wrefs`: bit 0 if threads of other processes may wait for it, bit 1 for the clock that its attributes
@@ -125,6 +154,11 @@ extern "C" fn cond_clockwait(
 
 /// Returns false if the real condition variable has to be notified, too.
 fn notify(condition: Pointer, all: bool, pc: usize) -> bool {
+    notify_in_scheduler(condition, all, pc) && !is_shared(condition)
+}
+
+/// Wakes who waits in the scheduler. Returns whether that is an event.
+pub fn notify_in_scheduler(condition: Pointer, all: bool, pc: usize) -> bool {
     let most = if all { usize::MAX } else { 1 };
     let Some(thread) = enter(Next::on(op::NOTIFY, pc, condition as usize)) else {
         // An ignored thread may still wake others.
@@ -142,7 +176,7 @@ fn notify(condition: Pointer, all: bool, pc: usize) -> bool {
     let number = next_notify();
     record(if all { op::NOTIFY_ALL } else { op::NOTIFY }, pc, condition, number);
     inside(thread, || wake(condition as usize, most, number));
-    !is_shared(condition)
+    true
 }
 
 extern "C" fn cond_signal(condition: Pointer, pc: usize) -> c_int {

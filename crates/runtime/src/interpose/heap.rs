@@ -10,6 +10,7 @@ use crate::base::thread::{self, Thread};
 use crate::interpose::blocking::call_pc;
 use crate::interpose::forbidden::before_change;
 use crate::interpose::lifecycle::is_ours;
+use crate::interpose::missing::{blocks, may_be_unreadable};
 use crate::interpose::unseen;
 use crate::scheduler::free_running::{is_free, leaving};
 use crate::scheduler::{Next, enter, is_on};
@@ -49,6 +50,7 @@ fn usable(block: Pointer) -> usize {
 fn hand_out(size: usize, pc: usize, take: impl FnOnce() -> Pointer) -> Pointer {
     let counts = counts(Next::access(op::ALLOC, pc, 0, size), pc);
     let block = take();
+    blocks::add(block);
     if counts && !block.is_null() {
         put3(head(op::ALLOC, is_mapped(block) as u8, pc), block as u64, whole(block, size));
     } else {
@@ -94,13 +96,17 @@ pub extern "C" fn free_at(block: Pointer, pc: usize) {
 }
 
 fn really_free(block: Pointer) {
+    blocks::remove(block);
     // SAFETY: the program gives the block back, as it would to the allocator itself.
     unsafe { __libc_free(block) }
 }
 
 fn really_realloc(block: Pointer, size: usize) -> Pointer {
+    blocks::remove(block);
     // SAFETY: the program gives the block back for another, as it would to the allocator itself.
-    unsafe { __libc_realloc(block, size) }
+    let new = unsafe { __libc_realloc(block, size) };
+    blocks::add(if new.is_null() { block } else { new });
+    new
 }
 
 extern "C" fn calloc_at(count: usize, size: usize, pc: usize) -> Pointer {
@@ -171,6 +177,17 @@ extern "C" fn valloc_at(size: usize, pc: usize) -> Pointer {
 
 // Mappings come and go like blocks.
 
+/// What `mmap` returns when it fails.
+const FAILED: usize = usize::MAX;
+
+/// Memory gets this protection.
+fn note_protection(protection: c_int) {
+    const READ: c_int = 1;
+    if protection & READ == 0 {
+        may_be_unreadable();
+    }
+}
+
 extern "C" fn map_at(at: Pointer, size: usize, protection: c_int, flags: c_int, file: c_int, offset: i64) -> Pointer {
     let counts = counts(Next::access(op::ALLOC, 0, 0, size), 0);
     const FIXED: c_int = 0x10;
@@ -180,8 +197,11 @@ extern "C" fn map_at(at: Pointer, size: usize, protection: c_int, flags: c_int, 
     let block = pass_on!(
         mmap(at: Pointer, size: usize, protection: c_int, flags: c_int, file: c_int, offset: i64) -> Pointer
     );
-    const FAILED: usize = usize::MAX;
     const ANONYMOUS: c_int = 0x20;
+    if block as usize != FAILED {
+        blocks::add_range(block as usize, size);
+        note_protection(protection);
+    }
     if counts && is_on() && block as usize != FAILED && flags & ANONYMOUS != 0 {
         put3(head(op::ALLOC, 1, 0), block as u64, size as u64);
     }
@@ -207,12 +227,14 @@ extern "C" fn unmap_at(block: Pointer, size: usize, pc: usize) -> c_int {
         put3(head(op::FREE, 0, pc), block as u64, size as u64);
     }
     before_change(block as usize, size);
+    blocks::remove_range(block as usize, size);
     pass_on!(munmap(block: Pointer, size: usize) -> c_int)
 }
 
 extern "C" fn protect_at(block: Pointer, size: usize, protection: c_int, pc: usize) -> c_int {
     counts(Next::call(pc), pc);
     before_change(block as usize, size);
+    note_protection(protection);
     pass_on!(mprotect(block: Pointer, size: usize, protection: c_int) -> c_int)
 }
 
@@ -226,7 +248,12 @@ extern "C" fn remap_at(block: Pointer, old: usize, new: usize, flags: c_int, to:
         put3(head(op::FREE, 0, pc), block as u64, old.max(1) as u64);
     }
     before_change(block as usize, old);
-    pass_on!(mremap(block: Pointer, old: usize, new: usize, flags: c_int, to: Pointer) -> Pointer)
+    let moved = pass_on!(mremap(block: Pointer, old: usize, new: usize, flags: c_int, to: Pointer) -> Pointer);
+    if moved as usize != FAILED {
+        blocks::remove_range(block as usize, old);
+        blocks::add_range(moved as usize, new);
+    }
+    moved
 }
 
 stubs! {

@@ -10,7 +10,7 @@ use crate::base::record::{put_blob, put3, start_chunk};
 use crate::base::relaxed::Relaxed;
 use crate::base::shared::{attach, wanted};
 use crate::base::thread::{self, Thread, inside};
-use crate::interpose::{cancel, descriptors, signal_order, signals, threads};
+use crate::interpose::{cancel, descriptors, missing, modelled, signal_order, signals, threads};
 use crate::pass_on;
 use crate::rewrite::{apply, traps};
 use crate::scheduler::free_running::{leave, leaving};
@@ -78,6 +78,7 @@ pub extern "C" fn __tsan_init() {
     if !attach() {
         return;
     }
+    modelled::prepare();
     start_chunk();
     let Some(first) = thread::new() else { return };
     first.kernel.store(kernel::thread_id(), Relaxed);
@@ -92,6 +93,7 @@ pub extern "C" fn __tsan_init() {
     expect_forks();
     start(first);
     put3(head(op::BEGIN, 0, 0), 0, 0);
+    missing::look_at_what_is_loaded();
     const REGISTER_MEMBARRIER: usize = 1 << 4;
     kernel::memory_barrier(REGISTER_MEMBARRIER);
     signals::install_own(c::SIGNAL, watchdog::let_go);
@@ -278,6 +280,7 @@ pub extern "C" fn dlopen(path: *const u8, flags: c_int) -> Pointer {
             && let Some(thread) = enter(Next::call(0))
         {
             inside(thread, tell_maps);
+            inside(thread, missing::look_at_what_is_loaded);
             cancel::look_for_users();
         }
         library

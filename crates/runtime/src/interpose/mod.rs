@@ -19,6 +19,8 @@ pub mod heap;
 pub mod library;
 pub mod lifecycle;
 pub mod locks;
+pub mod missing;
+pub mod modelled;
 pub mod objects;
 pub mod once;
 pub mod openmp;

@@ -79,6 +79,11 @@ pub fn with_new_stack(wanted: *const Attributes, thread: &'static Thread) -> Opt
     Some(attributes)
 }
 
+/// Whether an address is where stacks of threads are.
+pub fn is_stack(address: usize) -> bool {
+    (FIRST..FIRST + GIVEN_OUT.get()).contains(&address)
+}
+
 /// Memory for a stack behind a guard, where nothing is yet.
 fn map_stack(at: usize, size: usize) -> Option<usize> {
     const NOTHING: usize = 0;

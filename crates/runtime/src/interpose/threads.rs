@@ -10,6 +10,7 @@ use crate::base::shared::header;
 use crate::base::thread::{self, State, Thread, inside};
 use crate::interpose::cancel;
 use crate::interpose::locks::c11;
+use crate::interpose::missing;
 use crate::interpose::signals;
 use crate::interpose::stacks::{Attributes, with_new_stack};
 use crate::scheduler::free_running::{is_free, leave};
@@ -79,6 +80,9 @@ extern "C" fn begin(start: Pointer) -> Pointer {
     if is_on() {
         // Like a return address, it is one beyond the place that is meant.
         put3(head(op::BEGIN, 0, start.function + 1), thread.number.get() as u64, start.function as u64);
+        if !is_free() {
+            inside(thread, || missing::thread_begins(thread, start.function, start.argument as usize));
+        }
         leave();
     }
     // Unless its attributes wanted others.
@@ -150,6 +154,7 @@ fn last_words(thread: &'static Thread) {
             not_holder();
         }
         flush();
+        missing::close_all(thread);
         put3(head(op::END, 0, 0), thread.number.get() as u64, 0);
         thread.inside.add(1);
         // Nor in one that nobody knows any more.

@@ -189,9 +189,10 @@ impl Scheduler {
         }
         let ready: Vec<usize> = (0..self.runnable.len()).filter(may_run).filter(|index| !sits_out(index)).collect();
         if ready.is_empty() {
-            return (0..self.runnable.len())
-                .filter(may_run)
-                .max_by_key(|&index| self.runnable[index].patience.rank(index));
+            let rank = |&index: &usize| self.runnable[index].patience.rank(index);
+            let chosen = (0..self.runnable.len()).filter(may_run).max_by_key(rank);
+            self.runnable.iter().for_each(|thread| thread.patience.pass_over());
+            return chosen;
         }
         self.runnable.iter().for_each(|thread| thread.patience.pass());
         let any = if self.random == 0 { 0 } else { self.random() as usize % ready.len() };

@@ -32,6 +32,6 @@ pub use policy::Alert;
 pub use recording::{end_with_last, forget_in_child, give_up, give_up_because_of, is_on, start};
 pub use token::{
     FREE_RUNNING, HOLDER, IGNORING, NOBODY, TAKEN, acquire, await_decision, enter, holder, is_holder, lend, not_holder,
-    preempt, regain, release, step, yield_now,
+    preempt, regain, release, stand_aside, step, yield_now,
 };
 pub use wipe::wipe;

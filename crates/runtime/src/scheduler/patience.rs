@@ -5,7 +5,8 @@
 //! it waits for: races that show only if it misses one (it acquires a later value, and never the one that was released
 //! to it) would never happen. It would also fill the trace. So it sits out some turns, and twice as many each time that
 //! it has done nothing but wait since. If all threads sit out, the one goes on that has looked least often so far, and of
-//! several the last to wait: whoever waits for the end of a chain began before the links of it did.
+//! several the last to wait: whoever waits for the end of a chain began before the links of it did. None is passed over
+//! for long.
 
 use crate::base::relaxed::Relaxed;
 use crate::base::shared::wanted;
@@ -20,8 +21,8 @@ const FIRST: u32 = 4;
 /// How often that is doubled at most.
 const DOUBLINGS: u32 = 2;
 
-/// Who has looked so often takes turns with all others that have.
-const OFTEN: u32 = 16;
+/// Who has been passed over so often is next.
+const OFTEN: u32 = 8;
 
 /// How long a thread sits out. Zero at first.
 pub struct Patience {
@@ -31,6 +32,8 @@ pub struct Patience {
     waits: Relaxed<u32>,
     /// Its steps when it did so last.
     since: Relaxed<u64>,
+    /// How often another one went on instead, of threads that all sit out.
+    passed_over: Relaxed<u32>,
 }
 
 impl Patience {
@@ -39,12 +42,17 @@ impl Patience {
     }
 
     /// Of threads that all sit out, the one with the greatest rank goes on; `place` is that in the queue.
-    pub fn rank(&self, place: usize) -> (u32, isize) {
-        let waits = self.waits.get();
-        (OFTEN - waits, if waits < OFTEN { place as isize } else { -(place as isize) })
+    pub fn rank(&self, place: usize) -> (u32, u32, usize) {
+        let passed_over = self.passed_over.get();
+        (if passed_over < OFTEN { 0 } else { passed_over }, u32::MAX - self.waits.get(), place)
     }
 
-    /// The thread is passed over.
+    /// Another thread that sits out, too, goes on.
+    pub fn pass_over(&self) {
+        self.passed_over.add(1);
+    }
+
+    /// Another thread has a turn.
     pub fn pass(&self) {
         self.turns.set(self.turns.get().saturating_sub(1));
     }
@@ -52,6 +60,7 @@ impl Patience {
     /// The thread has the token, or will have it.
     pub fn ends(&self) {
         self.turns.set(0);
+        self.passed_over.set(0);
     }
 }
 
@@ -64,6 +73,6 @@ pub fn waits(thread: &Thread) {
     let patience = &thread.patience;
     let steps = thread.steps.get();
     let waits = if steps - patience.since.replace(steps) <= ROUND { patience.waits.get() + 1 } else { 0 };
-    patience.waits.set(waits.min(OFTEN));
+    patience.waits.set(waits);
     patience.turns.set(FIRST << waits.min(DOUBLINGS));
 }

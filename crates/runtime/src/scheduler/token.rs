@@ -12,6 +12,7 @@ use crate::interpose::signals;
 use crate::interpose::unseen;
 use crate::scheduler::block::wait_for_token;
 use crate::scheduler::dispatch::{SCHEDULER, Scheduler, following, others_wait};
+use crate::scheduler::drain::is_draining;
 use crate::scheduler::free_running::is_free;
 use crate::scheduler::next::Next;
 use crate::scheduler::observe::{self, Then};
@@ -94,6 +95,25 @@ pub fn yield_now(thread: &'static Thread) {
         drop(scheduler);
     }
     wipe();
+}
+
+/// Lets another thread run without a step, if one waits, and comes back with the token.
+pub fn stand_aside(thread: &'static Thread) {
+    flush();
+    let mut scheduler = SCHEDULER.lock();
+    if others_wait() && !following() && !is_draining() {
+        // It waits for one of the others, probably.
+        thread.set(State::Runnable);
+        scheduler.end_turn(thread);
+        scheduler.dispatch();
+        scheduler.queue(thread);
+        drop(scheduler);
+        wait_for_token(thread, None);
+        wipe();
+    } else {
+        drop(scheduler);
+        yield_now(thread);
+    }
 }
 
 /// Releases the token before something that may block.

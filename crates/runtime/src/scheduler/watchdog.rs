@@ -10,9 +10,10 @@ use crate::base::record::{flush, page};
 use crate::base::shared::wanted;
 use crate::base::thread::{self, State, Thread};
 use crate::interpose::context::interrupted_at;
+use crate::interpose::missing;
 use crate::scheduler::{
     FREE_RUNNING, HOLDER, IGNORING, NOBODY, SCHEDULER, TAKEN, bury, end_with_last, is_holder, is_on, others_wait,
-    release, retry_locks, unpark,
+    release, retry_locks, stand_aside, unpark,
 };
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
@@ -23,6 +24,9 @@ static ASKED: AtomicUsize = AtomicUsize::new(0);
 /// How long a running thread may use the processor without an event before it is asked to release the token.
 const PATIENCE: u64 = 50_000_000;
 
+/// The same in code that nobody sees, where it only stands aside for a turn.
+const LESS_PATIENCE: u64 = 2_000_000;
+
 /// Handler of our signal.
 pub unsafe extern "C" fn let_go(_: c_int, _: Pointer, context: Pointer) {
     let asked = |thread: &&Thread| ASKED.load(Relaxed) == thread.address() && is_holder(thread) && thread.is_outside();
@@ -32,8 +36,14 @@ pub unsafe extern "C" fn let_go(_: c_int, _: Pointer, context: Pointer) {
     }
     ASKED.store(0, Relaxed);
     let error = c::errno();
-    // Its next event takes the token again.
-    thread::inside(thread, || release(thread));
+    if missing::is_open(thread) {
+        // It stands still until it has the token again: what others do in code that nobody sees must not come in between
+        // at another place when the run is repeated.
+        thread::inside(thread, || stand_aside(thread));
+    } else {
+        // Its next event takes the token again.
+        thread::inside(thread, || release(thread));
+    }
     c::set_errno(error);
 }
 
@@ -174,9 +184,10 @@ pub unsafe extern "C" fn watch(_: Pointer) -> Pointer {
         match state {
             b'R' => {
                 let used = c::now(clock_of(kernel));
+                let patience = if missing::is_open(thread) { LESS_PATIENCE } else { PATIENCE };
                 if since.0 != last {
                     since = (last, used);
-                } else if used.saturating_sub(since.1) > PATIENCE && others_wait() {
+                } else if used.saturating_sub(since.1) > patience && others_wait() {
                     ASKED.store(thread.address(), SeqCst);
                     kernel::send(kernel, c::SIGNAL);
                     since.1 = used;

@@ -14,6 +14,7 @@ use crate::base::record::{
     flush, flush_quickly, page, put_range, put_range_before_write, put1, put3_at, put4_at, room,
 };
 use crate::base::thread;
+use crate::interpose::missing;
 use crate::scheduler::{HOLDER, Next, enter, free_running, holder, not_holder, preempt};
 use crate::wire::{head, op};
 use core::sync::atomic::Ordering::Relaxed;
@@ -76,14 +77,16 @@ fn leave_nothing() {
     };
 }
 
-/// The same for an access that was quick: the others have what the program has given us, or its memory.
+/// The same for an access that was quick: the others have what the program has given us, or its memory. Of that nothing
+/// stays where the next call has its arguments, either: what code can reach that nobody sees is found by those.
 #[inline(always)]
 fn leave_nothing_of_ours() {
     // SAFETY: as above.
     unsafe {
         core::arch::asm!(
-            "xor eax, eax", "xor ecx, ecx", "xor edx, edx",
-            out("rax") _, out("rcx") _, out("rdx") _,
+            "xor eax, eax", "xor ecx, ecx", "xor edx, edx", "xor esi, esi", "xor edi, edi",
+            "xor r8d, r8d", "xor r9d, r9d",
+            out("rax") _, out("rcx") _, out("rdx") _, out("rsi") _, out("rdi") _, out("r8") _, out("r9") _,
             options(nostack),
         )
     };
@@ -274,6 +277,9 @@ extern "C" fn enter_function(pc: usize, stack: usize) {
     match holder() {
         Some(thread) => {
             flush();
+            if thread.unseen.get() {
+                missing::called_back(thread);
+            }
             enter_frame(thread, pc, stack, put1);
         }
         None => enter_without_token(pc, stack),
@@ -289,6 +295,9 @@ extern "C" fn enter_without_token(pc: usize, stack: usize) {
     }
     if let Some(thread) = not_holder() {
         flush();
+        if thread.unseen.get() {
+            missing::called_back(thread);
+        }
         enter_frame(thread, pc, stack, put1);
     }
 }
@@ -299,6 +308,9 @@ pub extern "C" fn __tsan_func_exit() {
         Some(thread) => {
             flush();
             leave_frame(thread, put1);
+            if thread.resumes.get() == thread.depth.get() + 1 {
+                missing::goes_on(thread);
+            }
         }
         None => leave_without_token(),
     }
@@ -314,6 +326,9 @@ extern "C" fn leave_without_token() {
     if let Some(thread) = not_holder() {
         flush();
         leave_frame(thread, put1);
+        if thread.resumes.get() == thread.depth.get() + 1 {
+            missing::goes_on(thread);
+        }
     }
 }
 
@@ -326,5 +341,6 @@ pub fn left_to(stack: usize) {
     if let Some(thread) = holder().or_else(not_holder) {
         flush();
         leave_frames(thread, stack, put1);
+        missing::left_to(thread, stack);
     }
 }

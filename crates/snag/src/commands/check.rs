@@ -93,6 +93,9 @@ pub struct Analysis {
     /// then report may be impossible, and is labelled so
     #[arg(long)]
     ignore_missing: bool,
+    /// Leave out what is predicted for a program of which some code was not seen, instead of labelling it
+    #[arg(long)]
+    strict: bool,
     /// Do not predict with waits on condition variables that end for no reason
     #[arg(long)]
     no_spurious: bool,
@@ -192,6 +195,7 @@ fn follow(context: &Context, args: &Args) -> Result<Status, Failure> {
         (analysis.witness == Witness::Full, "--witness full"),
         (analysis.no_reduce, "--no-reduce"),
         (analysis.ignore_missing, "--ignore-missing"),
+        (analysis.strict, "--strict"),
         (!analysis.global.is_empty(), "--global"),
         (analysis.whole.is_some(), "--whole"),
         (!analysis.source_root.is_empty(), "--source-root"),
@@ -337,6 +341,7 @@ impl<'a> Prepared<'a> {
                 Some(_) => long::whole_in_a_hurry(context),
             }),
             source_roots: &args.source_root,
+            strict: args.strict,
         };
         survey::run(context, &job, output, |out| match args.format {
             Format::Text => Box::new(Text::new(out, style)),

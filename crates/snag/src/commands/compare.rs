@@ -63,6 +63,7 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
         globals: Vec::new(),
         whole: u64::MAX,
         source_roots: &[],
+        strict: false,
     };
     survey::run(context, &job, Output::open(None)?, |out| match args.format {
         Format::Text => Box::new(Table::new(out, style)),

@@ -72,6 +72,9 @@ pub struct Args {
     /// Mark which method does what, for 'snag punch'
     #[arg(long)]
     calls: bool,
+    /// Say what is part of one object: a lock and what it protects, for 'snag punch --reach arguments'
+    #[arg(long)]
+    objects: bool,
     /// Everything random comes from this
     #[arg(long, value_name = "N", default_value_t = Shape::default().seed)]
     seed: u64,
@@ -136,6 +139,7 @@ fn shape(args: &Args) -> Result<Shape, String> {
         racy_variables: args.racy_variables,
         atomics: args.atomics,
         calls: args.calls,
+        objects: args.objects,
         seed: args.seed,
     })
 }

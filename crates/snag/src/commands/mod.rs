@@ -8,6 +8,7 @@ pub mod convert;
 pub mod explore;
 pub mod generate;
 pub mod incomplete;
+pub mod models;
 pub mod online;
 pub mod pages;
 pub mod punch;

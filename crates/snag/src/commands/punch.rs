@@ -6,12 +6,14 @@ use crate::failure::{Failure, Status};
 use crate::formats;
 use crate::input::{self, Source};
 use crate::interrupt;
+use clap::ValueEnum;
 use snag_formats::{Format, WriteOptions};
 use snag_model::{EventId, Op, Trace};
 use snag_recorder::recorded::Part;
 use snag_report::Background;
+use snag_synthesis::arguments::Places;
 use snag_synthesis::calls::Calls;
-use snag_synthesis::punch::punch;
+use snag_synthesis::punch::{Reach, punch};
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
@@ -35,12 +37,24 @@ pub struct Args {
     out: PathBuf,
     #[command(flatten)]
     holes: Holes,
+    /// What missing calls could reach: what they touched, or all that their arguments lead to, as a recorder of incomplete
+    /// traces would find it
+    #[arg(long, value_name = "WHAT", default_value = "touched")]
+    reach: What,
     /// For --random: another number, other methods
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Format of OUT [default: by its extension]
     #[arg(long, value_name = "FORMAT", value_parser = formats::parser())]
     to: Option<Format>,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum What {
+    /// What they touched
+    Touched,
+    /// What that is part of, and all that leads to
+    Arguments,
 }
 
 #[derive(clap::Args)]
@@ -76,7 +90,13 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
     let recording = Recording::read(&args.trace, &mut trace, Part::Whole, &[])?;
     let in_trace = |message: String| format!("{}: {message}", input::name(&args.trace));
     let (calls, chosen) = choose(&trace, recording.as_ref(), args).map_err(in_trace)?;
-    let punched = punch(&trace, &calls, |method| chosen.contains(method));
+    let locks = recording.iter().flat_map(Recording::locks);
+    let places = Places { locks: locks.collect() };
+    let reach = match args.reach {
+        What::Touched => Reach::Touched,
+        What::Arguments => Reach::Arguments(&places),
+    };
+    let punched = punch(&trace, &calls, reach, |method| chosen.contains(method));
     let mut writer = snag_formats::create(&args.out, args.to, WriteOptions { compress: true })?;
     writer.write(&punched.trace.events, &punched.trace.tables).map_err(formats::writing)?;
     writer.finish(&punched.trace.tables).map_err(formats::writing)?;

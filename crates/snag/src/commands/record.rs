@@ -1,9 +1,11 @@
 //! `snag record`: run a program and write what its threads do as a trace.
 
+use crate::commands::models;
 use crate::context::Context;
 use crate::failure::{Failure, Status};
 use crate::interrupt::{self, Doing, Then};
 use crate::{secret, temporary};
+use snag_models::{Model, Models};
 use snag_recorder::recorder::DAMAGED;
 use snag_recorder::ring::{Drain, Settings};
 use snag_recorder::{Ended, Options, Prints, Recorder, Summary, Unrecorded};
@@ -50,6 +52,10 @@ pub struct How {
     /// 0: none
     #[arg(long, value_name = "N[,MS]", default_value_t = Drain::default())]
     drain: Drain,
+    /// What functions of libraries do that are not instrumented: 'snag models' has the format by example. May be
+    /// repeated; what it says counts before what is built in
+    #[arg(long = "model", value_name = "FILE", value_parser = models::read)]
+    models: Vec<Model>,
 }
 
 impl How {
@@ -61,6 +67,7 @@ impl How {
             seed,
             free: self.free_running,
             drain: self.drain,
+            models: Models::with(self.models.iter().cloned()),
             ..Settings::default()
         }
     }
@@ -81,6 +88,26 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
         context.note(&format!("processor time: {program:.2} s in the program, {recorder:.2} s to record it"));
     }
     Ok(if is_whole(&summary) { exit_status(summary.ended) } else { Status::Error })
+}
+
+/// Says which functions nobody sees were called most, and what is known about them.
+fn unseen(context: &Context, summary: &Summary) {
+    const MOST: usize = 10;
+    let all = &summary.unseen;
+    let unknown: u64 = all.iter().filter(|function| !function.by_arguments).map(|function| function.calls).sum();
+    let known: u64 = all.iter().filter(|function| function.by_arguments).map(|function| function.calls).sum();
+    if unknown + known == 0 {
+        return;
+    }
+    context.detail(&format!(
+        "{} calls of functions that are not instrumented: {unknown} that may share data of their library, {known} that \
+         a model says to touch what their arguments lead to alone",
+        unknown + known
+    ));
+    for function in all.iter().take(MOST) {
+        let effect = if function.by_arguments { "arguments" } else { "no model" };
+        context.detail(&format!("    {}: {} calls, {effect}", function.name, function.calls));
+    }
 }
 
 /// Whether the trace has all that was recorded, and all of it can be relied on.
@@ -163,6 +190,8 @@ pub fn record(
     if odd.foreign > 0 {
         context.detail(&format!("{} reads found what code that is not instrumented had written", odd.foreign));
     }
+    summary.unfit_models.iter().for_each(|why| context.warn(why));
+    unseen(context, &summary);
     if odd.freed > 0 {
         context.detail(&format!("the program used freed memory {} times", odd.freed));
     }

@@ -13,6 +13,8 @@ mod hostile;
 mod interrupts;
 mod library;
 mod litmus;
+mod missing;
+mod models;
 mod no_reason;
 mod replaying;
 mod reports;

@@ -31,7 +31,7 @@ pub fn run(
         let mut counted: Counted = Vec::new();
         for seed in 1..=runs {
             context.detail(&format!("run {seed} of {runs}"));
-            let outcome = replay::outcome(command.to_vec(), schedule.clone(), recorded.drain(), seed);
+            let outcome = replay::outcome(recorded, command.to_vec(), schedule.clone(), seed);
             super::begin()?;
             let outcome = outcome?;
             match counted.iter_mut().find(|(known, _)| *known == outcome) {

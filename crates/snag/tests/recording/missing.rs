@@ -1,0 +1,156 @@
+//! Code that nobody sees: what a library without callbacks puts in order is no race, what it does not is one, and a replay
+//! goes the way of the recording.
+
+use crate::sturdy::program;
+use crate::support::*;
+
+const MODES: [&str; 6] = ["flag", "queue", "futex", "loop", "callback", "pointer"];
+
+/// The library, and a program that uses it, built with these flags.
+fn compiled(folder: &Folder, compiler: &str, flags: &[&str]) {
+    let library = folder.path("libunseen.so");
+    compile(compiler, &["-O2", "-fPIC", "-shared"], &program("unseen_library.c"), &library);
+    let path = format!("-L{}", folder.0.display());
+    let all = [&["-g", "-O1", "-fsanitize=thread", &path, "-Wl,-rpath,$ORIGIN"], flags].concat();
+    // Libraries come after what needs them.
+    let source = folder.path("unseen.o");
+    compile(compiler, &["-g", "-O1", "-fsanitize=thread", "-c"], &program("unseen.c"), &source);
+    compile(compiler, &[&all[..], &["-Wl,--no-as-needed", "-lunseen"]].concat(), &source, &folder.path("program"));
+}
+
+/// Checks that races on `racy` are all that is found in the program's modes, and that replays follow.
+fn only_the_planted_race_is_found(name: &str, compiler: &str, flags: &[&str], seeds: &[&[&str]]) {
+    let folder = Folder::new(name);
+    compiled(&folder, compiler, flags);
+    for mode in MODES {
+        let mut found_one = false;
+        for how in seeds {
+            let record = [&["record", "-o", "run.snag"], *how, &["--", "./program", mode]].concat();
+            let recorded = snag(&folder, &record);
+            assert_eq!(recorded.status.code(), Some(0), "{mode} {how:?}: {}", complaint(&recorded));
+            let trace = snag(&folder, &["convert", "run.snag", "run.stx"]);
+            assert_eq!(trace.status.code(), Some(0), "{}", complaint(&trace));
+            let trace = std::fs::read_to_string(folder.path("run.stx")).unwrap();
+            let calls = trace.lines().filter_map(|line| line.split_once("method-begin(")?.1.split_once(','));
+            let ours = ["channel", "push", "pop", "sleeping", "spinning", "job"];
+            for (call, _) in calls {
+                assert!(ours.iter().any(|name| call.starts_with(name)), "{mode}: {call} is no call of the library");
+            }
+            let checked = text(&snag(&folder, &["check", "run.snag"]));
+            let races: Vec<&str> = checked.lines().filter(|line| line.starts_with('R')).collect();
+            let is_planted = |line: &&str| line.contains("data race on racy:");
+            assert!(races.iter().all(is_planted), "{mode} {how:?}: {races:#?}");
+            found_one |= !races.is_empty();
+            let whole = snag(&folder, &["replay", "run.snag"]);
+            assert!(whole.status.code() == Some(0), "{mode} {how:?}: {}{}", text(&whole), complaint(&whole));
+            for number in 1..=races.len() {
+                let driven = snag(&folder, &["replay", "run.snag", "--race", &format!("R{number}")]);
+                let said = text(&driven) + &complaint(&driven);
+                assert!(driven.status.code() == Some(1) && said.contains("confirmed"), "{mode} {how:?}: {said}");
+            }
+        }
+        assert!(found_one, "{mode}: the race on racy is never found");
+    }
+}
+
+const SEEDS: [&[&str]; 4] = [&[], &["--seed", "1"], &["--seed", "2"], &["--seed", "5", "--quantum", "20"]];
+
+#[test]
+fn what_a_library_puts_in_order_is_no_race_and_what_it_does_not_is_one() {
+    only_the_planted_race_is_found("missing", "gcc", &[], &SEEDS);
+}
+
+#[test]
+fn calls_through_tables_that_are_read_only_are_seen_as_well() {
+    only_the_planted_race_is_found("missing-now", "gcc", &["-Wl,-z,relro,-z,now"], &SEEDS[..2]);
+    only_the_planted_race_is_found("missing-lazy", "gcc", &["-Wl,-z,lazy"], &SEEDS[..2]);
+    only_the_planted_race_is_found("missing-fixed", "gcc", &["-no-pie"], &SEEDS[..2]);
+}
+
+#[test]
+fn programs_of_clang_are_no_other() {
+    if have("clang") {
+        only_the_planted_race_is_found("missing-clang", "clang", &[], &SEEDS);
+        only_the_planted_race_is_found("missing-clang-shared", "clang", &["-shared-libsan"], &SEEDS[..1]);
+    }
+}
+
+/// Ways out of the library other than returning, and arguments of all kinds.
+const WAYS: [&str; 8] =
+    ["exceptions", "jumps", "exits", "cancellation", "signals", "arguments", "looked-up", "threads"];
+
+/// What the mode prints without Snag: arguments and results come through as they are.
+fn printed_by(mode: &str) -> &'static str {
+    match mode {
+        "exceptions" => "12\n",
+        "jumps" | "signals" => "6\n",
+        "arguments" => "3594\n",
+        "looked-up" => "10\n",
+        _ => "2\n",
+    }
+}
+
+fn calls_are_closed_whichever_way_they_are_left(name: &str, compiler: &str) {
+    let folder = Folder::new(name);
+    let library = folder.path("libunseen_ways.so");
+    compile(compiler, &["-O2", "-fPIC", "-shared"], &program("unseen_ways_library.cpp"), &library);
+    let path = format!("-L{}", folder.0.display());
+    let object = folder.path("ways.o");
+    compile(compiler, &["-g", "-O1", "-fsanitize=thread", "-c"], &program("unseen_ways.cpp"), &object);
+    let flags = ["-fsanitize=thread", &path, "-Wl,-rpath,$ORIGIN", "-Wl,--no-as-needed", "-lunseen_ways", "-ldl"];
+    compile(compiler, &flags, &object, &folder.path("program"));
+    for mode in WAYS {
+        for how in [&[][..], &["--seed", "3", "--quantum", "5"]] {
+            let record = [&["record", "-o", "run.snag"], how, &["--", "./program", mode]].concat();
+            let recorded = snag(&folder, &record);
+            assert_eq!(recorded.status.code(), Some(0), "{mode} {how:?}: {}", complaint(&recorded));
+            let said = text(&recorded);
+            assert!(said.ends_with(printed_by(mode)), "{mode} {how:?}: {said}");
+            let lines = said.lines().filter(|line| line.ends_with(" 3.75 6.5 8 1.5 36")).count();
+            assert_eq!(lines, if mode == "arguments" { 6 } else { 0 }, "{mode} {how:?}: {said}");
+            let checked = snag(&folder, &["check", "run.snag"]);
+            let found = text(&checked);
+            let races: Vec<&str> = found.lines().filter(|line| line.starts_with('R')).collect();
+            let planted = races.iter().filter(|line| line.contains("data race on racy:")).count();
+            assert!(planted == 1 && races.len() == 1, "{mode} {how:?}: {found}{}", complaint(&checked));
+            let whole = snag(&folder, &["replay", "run.snag"]);
+            assert!(whole.status.code() == Some(0), "{mode} {how:?}: {}{}", text(&whole), complaint(&whole));
+        }
+    }
+}
+
+#[test]
+fn calls_are_closed_whichever_way_they_are_left_and_arguments_come_through() {
+    calls_are_closed_whichever_way_they_are_left("missing-ways", "g++");
+}
+
+#[test]
+fn calls_of_programs_of_clang_are_closed_as_well() {
+    if have("clang++") {
+        calls_are_closed_whichever_way_they_are_left("missing-ways-clang", "clang++");
+    }
+}
+
+#[test]
+fn where_nobody_sees_what_a_library_does_nothing_is_called_proved() {
+    let folder = Folder::new("missing-labels");
+    compiled(&folder, "gcc", &[]);
+    let record = ["record", "--free-running", "-o", "run.snag", "--", "./program", "futex"];
+    assert_eq!(snag(&folder, &record).status.code(), Some(0));
+    let checked = snag(&folder, &["check", "run.snag"]);
+    let said = text(&checked);
+    assert!(checked.status.code() == Some(1) && said.contains("possible race on racy:"), "{said}");
+    assert!(!said.contains("data race on") && !said.contains(", proved:"), "{said}");
+    assert!(said.contains("may be impossible: libunseen.so (threads ran freely)"), "{said}");
+    let json = text(&snag(&folder, &["check", "--format", "json", "run.snag"]));
+    assert!(json.contains("\"unseen_code\": [\n        \"libunseen.so (threads ran freely)\""), "{json}");
+    let sarif = text(&snag(&folder, &["check", "--format", "sarif", "run.snag"]));
+    assert!(sarif.contains("\"ruleId\": \"candidate\"") && !sarif.contains("\"ruleId\": \"race\""), "{sarif}");
+    let strict = snag(&folder, &["check", "--strict", "run.snag"]);
+    assert_eq!(strict.status.code(), Some(0), "{}", text(&strict));
+    assert!(complaint(&strict).contains("left out (--strict)"), "{}", complaint(&strict));
+    // What is captured needs no label, and nothing is left out of it.
+    assert_eq!(snag(&folder, &["record", "-o", "seen.snag", "--", "./program", "futex"]).status.code(), Some(0));
+    let strict = snag(&folder, &["check", "--strict", "seen.snag"]);
+    assert!(strict.status.code() == Some(1) && text(&strict).contains("data race on racy:"), "{}", text(&strict));
+}
