@@ -4,6 +4,7 @@
 //! their own. What is written is complete up to a block at any time.
 
 use super::blocks::Blocks;
+use super::contended::{ContendedEvents, Late, end_payload, memory_payload};
 use super::entries::Written;
 use super::packing::Packing;
 use super::recorded::{Batch, Encoder, Parts, Taken};
@@ -11,6 +12,7 @@ use super::{BLOCK_EVENTS, Kind, RECORDED_EVENTS};
 use crate::error::{Error, Position, Result};
 use snag_model::tables::{Layout, Tables};
 use std::io::Write;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
@@ -45,6 +47,8 @@ pub struct RecordingWriter<W> {
     /// Events of the blocks handed over.
     count: u64,
     payload: Vec<u8>,
+    /// The events that others can interfere with, as long as that is known.
+    contended: Option<ContendedEvents>,
 }
 
 impl<W: Write + Send + 'static> RecordingWriter<W> {
@@ -89,6 +93,7 @@ impl<W: Write + Send + 'static> RecordingWriter<W> {
             tables: Written::new(),
             count: 0,
             payload: Vec::new(),
+            contended: None,
         })
     }
 
@@ -103,11 +108,45 @@ impl<W: Write + Send + 'static> RecordingWriter<W> {
         let mut taken = Taken::default();
         while taken.accesses < batch.len() {
             let most = if self.count < EARLY { BLOCK_EVENTS } else { RECORDED_EVENTS };
-            if self.encoder.push(batch, &mut taken, most) {
+            let (from, first) = (taken, self.count + self.encoder.len() as u64);
+            let is_full = self.encoder.push(batch, &mut taken, most);
+            if let Some(contended) = &mut self.contended {
+                contended.add(batch, from, taken.accesses, first);
+            }
+            if is_full {
                 self.end_block(tables)?;
             }
         }
         Ok(())
+    }
+
+    /// From the first event on it is known which of them others can interfere with: that is written, too, and at last
+    /// [`RecordingWriter::end_contended`].
+    pub fn with_contended(&mut self) {
+        self.contended = Some(ContendedEvents::new());
+    }
+
+    /// It is not known any more which events others can interfere with.
+    pub fn without_contended(&mut self) {
+        self.contended = None;
+    }
+
+    /// Others came late to some memory.
+    pub fn late(&mut self, memory: &[Late]) -> Result<()> {
+        if self.contended.is_none() || memory.is_empty() {
+            return Ok(());
+        }
+        self.send(Message::Block(Kind::Contended, memory_payload(memory)))
+    }
+
+    /// Which events others can interfere with is known for all of them. Among these there may be more than were listed.
+    pub fn end_contended(&mut self, events: &[Range<u64>], tables: &Tables) -> Result<()> {
+        self.end_block(tables)?;
+        let Some(mut contended) = self.contended.take() else { return Ok(()) };
+        for payload in contended.take(true) {
+            self.send(Message::Block(Kind::Contended, payload))?;
+        }
+        self.send(Message::Block(Kind::Contended, end_payload(events)))
     }
 
     /// The number of the block that events come into: see [`Batch::in_block`].
@@ -132,7 +171,9 @@ impl<W: Write + Send + 'static> RecordingWriter<W> {
         payload.clear();
         let parts = self.encoder.finish(&mut payload);
         self.count += events as u64;
-        self.send(Message::Events(events, payload, parts))
+        self.send(Message::Events(events, payload, parts))?;
+        let contended = self.contended.as_mut().map_or(Vec::new(), |contended| contended.take(false));
+        contended.into_iter().try_for_each(|payload| self.send(Message::Block(Kind::Contended, payload)))
     }
 
     /// Writes a block that readers of events pass over, after the events handed over so far.
