@@ -29,11 +29,11 @@ mod recording;
 mod write;
 
 pub use blocks::repaired;
-pub use contended::{Contended, Late, Numbers};
+pub use contended::{Contended, Late, Numbers, Touched};
 pub use extra::{Extra, read_extras};
 pub use file::SnagFile;
 pub use read::SnagReader;
-pub use recorded::{Batch, Noted, RecordedEvent, Spot, SpotId};
+pub use recorded::{AccessOf, Batch, Noted, RecordedEvent, Spot, SpotId};
 pub use recording::RecordingWriter;
 pub use write::SnagWriter;
 

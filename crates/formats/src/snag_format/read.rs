@@ -134,6 +134,14 @@ impl<R: Read> SnagReader<R> {
         SnagReader { piece: usize::MAX, ..self }
     }
 
+    /// Some of the events of a recording will be read, in another way.
+    pub(super) fn partly(mut self) -> Result<SnagReader<R>> {
+        self.seen = None;
+        self.read_file_header()?;
+        self.known.events_are_recorded(true).or_else(|message| Self::error(self.offset, message))?;
+        Ok(self)
+    }
+
     /// An error in the block at `offset`.
     pub(super) fn error<T>(offset: u64, message: impl Into<String>) -> Result<T> {
         Err(Error::new(Position::Offset(offset), message))

@@ -4,7 +4,7 @@
 //! their own. What is written is complete up to a block at any time.
 
 use super::blocks::Blocks;
-use super::contended::{ContendedEvents, Late, end_payload, memory_payload};
+use super::contended::{ContendedEvents, Late, Touched, end_payload, memory_payload};
 use super::entries::Written;
 use super::packing::Packing;
 use super::recorded::{Batch, Encoder, Parts, Taken};
@@ -12,7 +12,6 @@ use super::{BLOCK_EVENTS, Kind, RECORDED_EVENTS};
 use crate::error::{Error, Position, Result};
 use snag_model::tables::{Layout, Tables};
 use std::io::Write;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
@@ -30,6 +29,8 @@ enum Message {
     Block(Kind, Vec<u8>),
     /// Events: how many, payload, ends of its parts.
     Events(usize, Vec<u8>, Parts),
+    /// What was touched among some events.
+    Touched(Touched),
     Flush,
     End(Layout),
 }
@@ -70,6 +71,7 @@ impl<W: Write + Send + 'static> RecordingWriter<W> {
                         // Nobody may want it any more.
                         let _ = give_back.send(payload);
                     }
+                    Message::Touched(touched) => blocks.write(Kind::Contended, 0, &touched.payload())?,
                     Message::Flush => {
                         blocks.flush()?;
                         noted.store(events, Ordering::Release);
@@ -139,8 +141,13 @@ impl<W: Write + Send + 'static> RecordingWriter<W> {
         self.send(Message::Block(Kind::Contended, memory_payload(memory)))
     }
 
-    /// Which events others can interfere with is known for all of them. Among these there may be more than were listed.
-    pub fn end_contended(&mut self, events: &[Range<u64>], tables: &Tables) -> Result<()> {
+    /// What was touched among some events, which follow those of the last time.
+    pub fn touched(&mut self, touched: Touched) -> Result<()> {
+        if self.contended.is_none() { Ok(()) } else { self.send(Message::Touched(touched)) }
+    }
+
+    /// Which events others can interfere with is known for all of them. These, ascending, count in any case.
+    pub fn end_contended(&mut self, events: &[u64], tables: &Tables) -> Result<()> {
         self.end_block(tables)?;
         let Some(mut contended) = self.contended.take() else { return Ok(()) };
         for payload in contended.take(true) {

@@ -3,7 +3,6 @@
 use super::what;
 use crate::snag_format::numbers::{Input, put};
 use crate::snag_format::{unzigzag, zigzag};
-use std::ops::Range;
 
 /// Memory that was a thread's own before another one interfered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,15 +32,40 @@ pub(in crate::snag_format) fn memory_payload(all: &[Late]) -> Vec<u8> {
     payload
 }
 
-/// The payload of the end; `events` are ascending.
-pub(in crate::snag_format) fn end_payload(events: &[Range<u64>]) -> Vec<u8> {
+/// What may have been touched by accesses that were not listed, in a stretch of events.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Touched {
+    /// The first of the events; those of the next stretch follow the last one.
+    pub first: u64,
+    /// Lines of 64 bytes, by number, in any order.
+    pub lines: Vec<u64>,
+}
+
+impl Touched {
+    /// Its payload.
+    pub(in crate::snag_format) fn payload(mut self) -> Vec<u8> {
+        self.lines.sort_unstable();
+        self.lines.dedup();
+        let mut payload = vec![what::TOUCHED];
+        put(&mut payload, self.first);
+        put(&mut payload, self.lines.len() as u64);
+        let mut last = 0;
+        for &line in &self.lines {
+            put(&mut payload, line - last);
+            last = line;
+        }
+        payload
+    }
+}
+
+/// The payload of the end; events are ascending.
+pub(in crate::snag_format) fn end_payload(events: &[u64]) -> Vec<u8> {
     let mut payload = vec![what::END];
     put(&mut payload, events.len() as u64);
     let mut last = 0;
-    for range in events {
-        put(&mut payload, range.start - last);
-        put(&mut payload, range.end - range.start);
-        last = range.end;
+    for &event in events {
+        put(&mut payload, event - last);
+        last = event;
     }
     payload
 }
@@ -66,16 +90,24 @@ pub(super) fn read_memory(input: &mut Input, all: &mut Vec<Late>) -> Result<(), 
     input.end()
 }
 
+/// Reads what is behind the first byte of what was touched: the first event, and whether `any` line is one that is wanted.
+pub(super) fn read_touched(input: &mut Input, mut is_wanted: impl FnMut(u64) -> bool) -> Result<(u64, bool), String> {
+    let first = input.number()?;
+    let (mut line, mut any) = (0_u64, false);
+    for _ in 0..input.number()? {
+        line = line.wrapping_add(input.number()?);
+        any |= is_wanted(line);
+    }
+    input.end()?;
+    Ok((first, any))
+}
+
 /// Reads what is behind the first byte of the end.
-pub(super) fn read_end(input: &mut Input) -> Result<Vec<Range<u64>>, String> {
-    let count = input.number()?;
-    let mut all = Vec::new();
-    let mut last = 0_u64;
-    for _ in 0..count {
-        let start = last.checked_add(input.number()?).ok_or("a number of an event is too large")?;
-        let end = start.checked_add(input.number()?).ok_or("a number of an event is too large")?;
-        all.push(start..end);
-        last = end;
+pub(super) fn read_end(input: &mut Input) -> Result<Vec<u64>, String> {
+    let (mut all, mut last) = (Vec::new(), 0_u64);
+    for _ in 0..input.number()? {
+        last = last.checked_add(input.number()?).ok_or("a number of an event is too large")?;
+        all.push(last);
     }
     input.end()?;
     Ok(all)
@@ -122,6 +154,14 @@ impl Memory {
         Memory { ends: ends.collect(), all, lines }
     }
 
+    /// Whether a line may have such memory that lives up to an event or longer, and from before another one on.
+    pub(super) fn has_line(&self, line: u64, events: (u64, u64)) -> bool {
+        let (word, bit) = slot(line);
+        let Some(address) = line.checked_mul(LINE) else { return false };
+        self.lines[word] & bit != 0
+            && self.find(address, address + (LINE - 1), |late| late.to >= events.0 && late.from < events.1)
+    }
+
     /// Whether the access of up to eight bytes that is this event is to it.
     #[inline]
     pub(super) fn has(&self, address: u64, size: u64, event: u64) -> bool {
@@ -134,11 +174,15 @@ impl Memory {
     }
 
     fn look(&self, address: u64, last: u64, event: u64) -> bool {
+        self.find(address, last, |late| (late.from..=late.to).contains(&event))
+    }
+
+    fn find(&self, address: u64, last: u64, mut is: impl FnMut(&Late) -> bool) -> bool {
         let mut at = self.all.partition_point(|late| late.address <= last);
         while at > 0 && self.ends[at - 1] > address {
             at -= 1;
-            let Late { address: start, size, from, to } = self.all[at];
-            if start + size > address && (from..=to).contains(&event) {
+            let late = &self.all[at];
+            if late.address + late.size > address && is(late) {
                 return true;
             }
         }
@@ -161,8 +205,14 @@ mod tests {
         let mut back = Vec::new();
         read_memory(&mut Input(&payload[1..]), &mut back).unwrap();
         assert_eq!(back, all);
-        let ranges = [3..7, 7..7, 1 << 40..(1 << 40) + 1];
-        assert_eq!(read_end(&mut Input(&end_payload(&ranges)[1..])).unwrap(), ranges);
+        assert_eq!(read_end(&mut Input(&end_payload(&[2, 9, 9])[1..])).unwrap(), [2, 9, 9]);
+        let touched = Touched { first: 7, lines: vec![5, 1 << 50, 3, 5] }.payload();
+        let mut lines = Vec::new();
+        let read = read_touched(&mut Input(&touched[1..]), |line| {
+            lines.push(line);
+            line == 5
+        });
+        assert_eq!((read.unwrap(), lines), ((7, true), vec![3, 5, 1 << 50]));
         for cut in 1..payload.len() - 1 {
             assert!(read_memory(&mut Input(&payload[1..cut]), &mut Vec::new()).is_err(), "cut at {cut}");
         }

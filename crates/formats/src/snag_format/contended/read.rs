@@ -1,6 +1,6 @@
 //! Reading only the events that others can interfere with.
 
-use super::memory::{Memory, read_end, read_memory};
+use super::memory::{Memory, read_end, read_memory, read_touched};
 use super::what;
 use crate::error::{Error, Position, Result};
 use crate::reader::BlockReader;
@@ -13,7 +13,6 @@ use snag_model::op::Op;
 use snag_model::tables::Tables;
 use std::collections::VecDeque;
 use std::io::{Read, Seek};
-use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The numbers that events have in the whole recording, as far as they were read; ascending.
@@ -40,6 +39,8 @@ pub struct Contended<R> {
     /// For each block of recorded events whether there may be something in it that is not listed.
     wanted: VecDeque<bool>,
     memory: Memory,
+    /// Events that count in any case, ascending.
+    single: Vec<u64>,
     /// What was found in such blocks, with numbers, until the listed events before are read.
     found: VecDeque<(u32, RecordedEvent)>,
     /// The number of the last listed event plus one.
@@ -53,20 +54,19 @@ struct Overview {
     whole: u64,
     wanted: VecDeque<bool>,
     memory: Memory,
+    single: Vec<u64>,
 }
 
 impl<R: Read + Seek> Contended<R> {
     /// For a `.snag` file that is not compressed as a whole. `None` if it does not say which events others can interfere with.
     pub fn open(mut input: R) -> Result<Option<Contended<R>>> {
-        let Some(Overview { whole, wanted, memory }) = overview(&mut SnagReader::new(&mut input))? else {
+        let Some(Overview { whole, wanted, memory, single }) = overview(&mut SnagReader::new(&mut input))? else {
             return Ok(None);
         };
         input.rewind().map_err(|error| Error::new(Position::Whole, format!("cannot read: {error}")))?;
-        let mut reader = SnagReader::new(input);
-        reader.seen = None;
-        reader.read_file_header()?;
+        let reader = SnagReader::new(input).partly()?;
         let (found, numbers) = (VecDeque::new(), Numbers::default());
-        Ok(Some(Contended { reader, whole, wanted, memory, found, last: 0, numbers, ended: false }))
+        Ok(Some(Contended { reader, whole, wanted, memory, single, found, last: 0, numbers, ended: false }))
     }
 
     /// How many events the recording has.
@@ -81,14 +81,15 @@ impl<R: Read + Seek> Contended<R> {
 
     /// Looks in a block of recorded events for what is not listed.
     fn look(&mut self, header: &BlockHeader, tables: &mut Tables) -> Result<()> {
-        let Contended { reader, memory, found, .. } = self;
+        let Contended { reader, memory, single, found, .. } = self;
         let (offset, first) = (reader.offset, reader.count);
         let wrong = |message| Error::new(Position::Offset(offset), message);
         let payload = reader.read_payload(header)?.map_err(|_| wrong(CHANGED.to_owned()))?;
         let mut number = first;
         let take = |event: RecordedEvent, _: &mut Tables| {
             let is_access = matches!(event.op, Op::Read | Op::Write | Op::AtomicRead | Op::AtomicWrite);
-            if is_access && (1..=8).contains(&event.size) && memory.has(event.address, event.size, number) {
+            let may_count = is_access && (1..=8).contains(&event.size);
+            if may_count && memory.has(event.address, event.size, number) || single.binary_search(&number).is_ok() {
                 found.push_back((number as u32, event));
             }
             number += 1;
@@ -208,7 +209,7 @@ impl Out<'_> {
 /// Goes over the blocks of a file.
 fn overview<R: Read + Seek>(reader: &mut SnagReader<R>) -> Result<Option<Overview>> {
     reader.read_file_header()?;
-    let (mut blocks, mut late, mut end) = (Vec::new(), Vec::new(), None);
+    let (mut blocks, mut late, mut touched, mut end) = (Vec::new(), Vec::new(), Vec::new(), None);
     loop {
         let offset = reader.offset;
         let Ok(header) = reader.read_header()? else { return Ok(None) };
@@ -220,6 +221,7 @@ fn overview<R: Read + Seek>(reader: &mut SnagReader<R>) -> Result<Option<Overvie
                 match payload {
                     [what::EVENTS, ..] => {}
                     [what::MEMORY, rest @ ..] => read_memory(&mut Input(rest), &mut late).map_err(wrong)?,
+                    [what::TOUCHED, rest @ ..] => touched.push((offset, rest.to_vec())),
                     [what::END, rest @ ..] => end = Some(read_end(&mut Input(rest)).map_err(wrong)?),
                     _ => return Err(wrong("a block says nothing that is known".to_owned())),
                 }
@@ -234,18 +236,27 @@ fn overview<R: Read + Seek>(reader: &mut SnagReader<R>) -> Result<Option<Overvie
         }
         reader.pass(&header);
     }
-    let Some(ranges) = end else { return Ok(None) };
-    let mut ranges: &[Range<u64>] = &ranges;
-    let wanted = blocks.iter().map(|block| {
-        // Both are ascending.
-        while let [first, rest @ ..] = ranges
-            && first.end <= block.start
-        {
-            ranges = rest;
+    let Some(single) = end else { return Ok(None) };
+    let memory = Memory::new(late);
+    let mut wanted: VecDeque<bool> = blocks.iter().map(|_| false).collect();
+    let mut want = |from: u64, to: u64| {
+        let first = blocks.partition_point(|block| block.end <= from);
+        let inside = blocks[first..].iter().take_while(|block| block.start < to).count();
+        wanted.range_mut(first..first + inside).for_each(|wanted| *wanted = true);
+    };
+    let mut next = reader.count;
+    for (offset, payload) in touched.iter().rev() {
+        let wrong = |message| Error::new(Position::Offset(*offset), message);
+        let first = Input(payload).number().map_err(wrong)?;
+        let is_wanted = |line: u64| memory.has_line(line, (first, next));
+        let (_, any) = read_touched(&mut Input(payload), is_wanted).map_err(wrong)?;
+        if any {
+            want(first, next);
         }
-        ranges.first().is_some_and(|range| range.start < block.end && range.end > block.start)
-    });
-    Ok(Some(Overview { whole: reader.count, wanted: wanted.collect(), memory: Memory::new(late) }))
+        next = first;
+    }
+    single.iter().for_each(|&event| want(event, event + 1));
+    Ok(Some(Overview { whole: reader.count, wanted, memory, single }))
 }
 
 impl<R: Read + Seek + Send> BlockReader for Contended<R> {

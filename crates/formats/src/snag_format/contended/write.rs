@@ -52,7 +52,7 @@ impl ContendedEvents {
             let (thread, run_end) = batch.run(&mut taken);
             let run_end = run_end.min(end);
             for (index, access) in batch.accesses[..run_end].iter().enumerate().skip(taken.accesses) {
-                if !access.contended {
+                if !access.noted.contended() {
                     continue;
                 }
                 if access.is_other() {
@@ -62,8 +62,7 @@ impl ContendedEvents {
                     self.batch.event(RecordedEvent { seen: false, ..event });
                 } else {
                     let spot = self.spot(batch, access.spot);
-                    let noted = Noted { unseen: true, contended: true };
-                    self.batch.access(spot, thread, access.address, access.value, noted);
+                    self.batch.access(spot, thread, access.address, access.value, Noted::new(true, true));
                 }
                 let end = first + (index - start) as u64 + 1;
                 put(&mut self.numbers, end - self.last);

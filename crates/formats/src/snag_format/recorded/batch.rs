@@ -47,19 +47,35 @@ pub(in crate::snag_format) struct Access {
     pub(in crate::snag_format) address: u64,
     pub(in crate::snag_format) value: u64,
     pub(in crate::snag_format) spot: SpotId,
-    /// Whether the value has to be told: see [`RecordedEvent::seen`].
-    pub(super) unseen: bool,
-    /// See [`Noted::contended`].
-    pub(in crate::snag_format) contended: bool,
+    /// What is known about it.
+    pub(in crate::snag_format) noted: Noted,
 }
 
 /// What whoever records knows about an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Noted {
-    /// The value has to be told: see [`RecordedEvent::seen`].
-    pub unseen: bool,
-    /// Other threads can interfere with it.
-    pub contended: bool,
+pub struct Noted(u8);
+
+impl Noted {
+    const UNSEEN: u8 = 1;
+    const CONTENDED: u8 = 2;
+
+    /// Whether its value has to be told ([`RecordedEvent::seen`]), and whether other threads can interfere with it.
+    #[inline(always)]
+    pub const fn new(unseen: bool, contended: bool) -> Noted {
+        Noted(unseen as u8 * Noted::UNSEEN | contended as u8 * Noted::CONTENDED)
+    }
+
+    /// Whether its value has to be told: see [`RecordedEvent::seen`].
+    #[inline(always)]
+    pub const fn unseen(self) -> bool {
+        self.0 & Noted::UNSEEN != 0
+    }
+
+    /// Whether other threads can interfere with it.
+    #[inline(always)]
+    pub const fn contended(self) -> bool {
+        self.0 & Noted::CONTENDED != 0
+    }
 }
 
 impl Access {
@@ -67,6 +83,12 @@ impl Access {
     pub(in crate::snag_format) fn is_other(&self) -> bool {
         self.spot == SpotId::OTHER
     }
+}
+
+/// Makes accesses of things. No closure, as that may be too long to be put where it is called.
+pub trait AccessOf<T> {
+    /// Spot, address, value and what is known about it, if it is one.
+    fn access_of(&mut self, thing: T) -> Option<(SpotId, u64, u64, Noted)>;
 }
 
 /// Events of a thread, up to those of the next one.
@@ -148,9 +170,8 @@ impl Batch {
     /// Adds an access; the value has no more bytes than the spot.
     #[inline(always)]
     pub fn access(&mut self, spot: SpotId, thread: ThreadId, address: u64, value: u64, noted: Noted) {
-        let Noted { unseen, contended } = noted;
         self.runs(thread);
-        self.accesses.push(Access { address, value, spot, unseen, contended });
+        self.accesses.push(Access { address, value, spot, noted });
     }
 
     /// What comes is done by this thread.
@@ -161,23 +182,22 @@ impl Batch {
         }
     }
 
-    /// Adds the accesses of a thread (spot, address, value, what is known) that things are, up to the first that is none, at most so
-    /// many; how many they were.
+    /// Adds the accesses of a thread that things are, up to the first that is none, at most so many; how many they were.
     #[inline(always)]
     pub fn accesses<T>(
         &mut self,
         thread: ThreadId,
         most: usize,
         things: impl Iterator<Item = T>,
-        mut access: impl FnMut(T) -> Option<(SpotId, u64, u64, Noted)>,
+        mut access: impl AccessOf<T>,
     ) -> usize {
         self.runs(thread);
         self.accesses.reserve(most);
         let before = self.accesses.len();
         let mut added = 0;
         for (room, thing) in self.accesses.spare_capacity_mut()[..most].iter_mut().zip(things) {
-            let Some((spot, address, value, Noted { unseen, contended })) = access(thing) else { break };
-            room.write(Access { address, value, spot, unseen, contended });
+            let Some((spot, address, value, noted)) = access.access_of(thing) else { break };
+            room.write(Access { address, value, spot, noted });
             added += 1;
         }
         // SAFETY: there is room for them, and they were written.
@@ -195,10 +215,10 @@ impl Batch {
         match value.filter(|value| plain && fits(value) && event.written.is_none()) {
             Some(value) => {
                 let spot = self.spot(Spot { op, size: size as u8, aux, hint, location });
-                self.access(spot, thread, address, value, Noted { unseen: !event.seen, contended: true });
+                self.access(spot, thread, address, value, Noted::new(!event.seen, true));
             }
             None => {
-                self.access(SpotId::OTHER, thread, 0, 0, Noted { unseen: true, contended: true });
+                self.access(SpotId::OTHER, thread, 0, 0, Noted::new(true, true));
                 self.others.push(event);
             }
         }
@@ -233,7 +253,7 @@ impl Batch {
         }
         let Spot { op, size, aux, hint, location } = self.spots[access.spot.index()];
         let (size, value) = (size as u64, Some(access.value as i64));
-        let (address, seen) = (access.address, !access.unseen);
+        let (address, seen) = (access.address, !access.noted.unseen());
         RecordedEvent { address, size, value, written: None, location, thread, aux, hint, op, seen }
     }
 
