@@ -476,3 +476,256 @@ impl Contention {
         std::mem::take(&mut self.late)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Translator;
+    use super::*;
+    use crate::symbols::Symbols;
+    use crate::wire::{self, head, op};
+    use snag_formats::snag_format::RecordingWriter;
+    use snag_synthesis::Rng;
+    use snag_testkit::contended::{Listed, judge};
+
+    /// A program as its records tell it: threads, heap blocks, and what is in memory.
+    struct Program {
+        rng: Rng,
+        records: Vec<Vec<u64>>,
+        /// Threads that run, or may.
+        threads: Vec<u64>,
+        started: u64,
+        current: u64,
+        /// Threads that have ended, and nobody has waited for.
+        ended: Vec<u64>,
+        /// Blocks: first byte, size.
+        blocks: Vec<(u64, u64)>,
+        bytes: HashMap<u64, u8>,
+        notifies: u64,
+    }
+
+    /// Memory that is no block: over the seam of two regions, and long enough for whole ones.
+    const GLOBAL: u64 = 0x1_fe00;
+    const LONG: u64 = 0x7f00_0000_0000;
+    const HEAP: u64 = 0x6000_0000_0000;
+
+    impl Program {
+        fn new(seed: u64) -> Program {
+            let records = vec![vec![head(op::SWITCH, 0, 0), 0, 0], vec![head(op::BEGIN, 0, 0), 0, 0]];
+            Program {
+                rng: Rng::new(seed),
+                records,
+                threads: vec![0],
+                started: 0,
+                current: 0,
+                ended: Vec::new(),
+                blocks: Vec::new(),
+                bytes: HashMap::new(),
+                notifies: 0,
+            }
+        }
+
+        fn below(&mut self, below: u64) -> u64 {
+            self.rng.number() % below
+        }
+
+        fn any_thread(&mut self) -> u64 {
+            let at = self.below(self.threads.len() as u64) as usize;
+            self.threads[at]
+        }
+
+        fn say(&mut self, code: u8, detail: u8, words: &[u64]) {
+            let pc = 0x1000 + self.below(40) as usize;
+            self.records.push([&[head(code, detail, pc)], words].concat());
+        }
+
+        fn switch(&mut self, to: u64) {
+            if to != self.current {
+                self.current = to;
+                self.say(op::SWITCH, 0, &[to, 1_000_000]);
+            }
+        }
+
+        fn access(&mut self, base: u64, room: u64, writes: bool) {
+            let log = self.below(4) as u8;
+            let size = 1 << log;
+            if room < size {
+                return;
+            }
+            let address = base + self.below((room - size) / size + 1) * size;
+            for byte in address..address + size {
+                let value = self.rng.number() as u8 & 3;
+                let known = self.bytes.entry(byte).or_insert(value);
+                if writes {
+                    *known = value;
+                }
+            }
+            let value = (0..size).fold(0, |all, byte| all | (self.bytes[&(address + byte)] as u64) << (8 * byte));
+            match self.below(12) {
+                0 => {
+                    self.say(op::STEP, 0, &[0, 0]);
+                    let code = if writes { op::ATOMIC_WRITE } else { op::ATOMIC_READ };
+                    self.say(code, log | 4 << 3, &[address, value]);
+                }
+                _ => self.say(if writes { op::WRITE } else { op::READ }, log, &[address, value]),
+            }
+        }
+
+        /// Something without contents.
+        fn range(&mut self, address: u64, size: u64) {
+            let writes = self.below(2) == 0;
+            if writes {
+                (address..address + size).for_each(|byte| _ = self.bytes.remove(&byte));
+            }
+            let code = if writes { op::RANGE_WRITE } else { op::RANGE_READ };
+            self.say(code, wire::WITHOUT_CONTENTS, &[address, size]);
+        }
+
+        fn step(&mut self, most: u64) {
+            let writes = self.below(3) == 0;
+            match self.below(400) {
+                0..8 => {
+                    let to = self.any_thread();
+                    self.switch(to);
+                }
+                8 if self.started < most => {
+                    self.started += 1;
+                    let child = self.started;
+                    self.say(op::FORK, 0, &[child, 0]);
+                    self.threads.push(child);
+                    if self.below(2) == 0 {
+                        self.switch(child);
+                    }
+                }
+                9 if self.current != 0 => {
+                    self.say(op::END, 0, &[0, 0]);
+                    let ended = self.current;
+                    self.threads.retain(|&thread| thread != ended);
+                    self.ended.push(ended);
+                    let to = self.any_thread();
+                    self.switch(to);
+                }
+                10 | 11 => {
+                    if let Some(child) = self.ended.pop() {
+                        self.say(op::JOIN, 0, &[child, 0]);
+                    }
+                }
+                12 if self.threads.len() > 1 => {
+                    // Another one waits, and this one wakes it.
+                    let (own, other) = (self.current, self.any_thread());
+                    if other != own {
+                        let (lock, condition) = (0x9000, 0x9100);
+                        self.switch(other);
+                        self.say(op::LOCK, 0, &[lock, wire::lock::MUTEX]);
+                        self.say(op::WAIT_BEGIN, 0, &[condition, lock]);
+                        self.switch(own);
+                        self.access(GLOBAL, 0x100, true);
+                        self.notifies += 1;
+                        self.say(op::NOTIFY, 0, &[condition, self.notifies]);
+                        self.access(GLOBAL, 0x100, true);
+                        self.switch(other);
+                        self.say(op::WAKE, 0, &[condition, self.notifies]);
+                        self.say(op::WAIT_END, 0, &[condition, lock]);
+                        self.say(op::UNLOCK, 0, &[lock, wire::lock::MUTEX]);
+                    }
+                }
+                13..18 if self.blocks.len() < 12 => {
+                    let (large, slot) = (self.below(6) == 0, self.below(24));
+                    let (start, size) = match large {
+                        true => (HEAP + (slot << 20), 1 + self.below(0x3_0000)),
+                        false => (GLOBAL + 0x1000 + 0x100 * slot, 1 + self.below(200)),
+                    };
+                    if !self.blocks.iter().any(|block| block.0 == start) {
+                        (start..start + 2 * size + 64).for_each(|byte| _ = self.bytes.remove(&byte));
+                        self.blocks.push((start, size));
+                        self.say(op::ALLOC, (large && slot % 2 == 0) as u8, &[start, size]);
+                    }
+                }
+                18..21 if !self.blocks.is_empty() => {
+                    let at = self.below(self.blocks.len() as u64) as usize;
+                    let block = self.blocks.swap_remove(at);
+                    self.say(op::FREE, 0, &[block.0, 0]);
+                }
+                21 => {
+                    let (at, size) = (LONG + self.below(0x2_0000), 1 + self.below(0x2_8000));
+                    self.range(at, size);
+                }
+                22..25 if !self.blocks.is_empty() => {
+                    let at = self.below(self.blocks.len() as u64) as usize;
+                    let (start, size) = self.blocks[at];
+                    let from = self.below(size);
+                    self.range(start + from, size - from);
+                }
+                25..160 if !self.blocks.is_empty() => {
+                    // Mostly the thread's own.
+                    let of = (self.current + self.below(40) / 36) % self.blocks.len() as u64;
+                    let (start, size) = self.blocks[of as usize];
+                    let from = if size > 0x1000 { self.below(3) * 0x8000 / 8 * 8 } else { 0 };
+                    let room = size.saturating_sub(from).min(64);
+                    self.access(start + from, room, writes);
+                }
+                160..170 => {
+                    let from = self.below(0x2_0000) / 0x4000 * 0x4000;
+                    self.access(LONG + from, 32, writes);
+                }
+                170..180 => self.access(GLOBAL, 0x100, writes),
+                180..200 => self.access(GLOBAL + 0x200, 0x100, false),
+                _ => self.access(GLOBAL + 0x400 + 0x80 * self.current, 0x80, writes),
+            }
+        }
+    }
+
+    /// What a recorder makes of records, in chunks of some size.
+    fn recorded(records: &[Vec<u64>], seed: u64, first_visit: u32) -> Vec<u8> {
+        let mut translator = Translator::new(Symbols::new(None));
+        translator.extent.is_of(std::process::id());
+        translator.visits.last = first_visit;
+        let mut writer = RecordingWriter::new(Vec::new()).unwrap();
+        writer.with_contended();
+        let mut rng = Rng::new(seed);
+        let contention = |translator: &mut Translator, writer: &mut RecordingWriter<Vec<u8>>| {
+            let (late, touched) = translator.take_contention();
+            writer.late(&late).unwrap();
+            touched.into_iter().for_each(|touched| writer.touched(touched).unwrap());
+        };
+        for some in records.chunks(1 + rng.number() as usize % 400) {
+            let chunk = [&some.concat()[..], &[0; 64]].concat();
+            translator.chunk(&chunk, false, &mut |translator| {
+                writer.push(&translator.batch, &translator.tables).unwrap();
+                translator.taken();
+                if rng.number().is_multiple_of(8) {
+                    writer.end_block(&translator.tables).unwrap();
+                }
+                // It may be told late that a block has begun.
+                if !rng.number().is_multiple_of(4) {
+                    translator.begin_block(writer.block());
+                }
+                contention(translator, &mut writer);
+            });
+        }
+        assert_eq!(translator.oddities.damaged, None);
+        assert!(translator.knows_contended());
+        let last = translator.end_contended().expect("it is known");
+        contention(&mut translator, &mut writer);
+        writer.end_contended(&last, &translator.tables).unwrap();
+        writer.finish(&translator.tables).unwrap()
+    }
+
+    #[test]
+    fn whatever_others_can_interfere_with_is_listed() {
+        let rounds = std::env::var("SNAG_CONTENTION").ok().and_then(|count| count.parse().ok()).unwrap_or(60);
+        let (mut whole, mut read) = (0, 0);
+        for seed in 1..rounds {
+            let mut program = Program::new(seed);
+            let most = seed % 5;
+            (0..3000).for_each(|_| program.step(most));
+            // Soon there are more visits than can be told apart.
+            let first_visit = if seed % 3 == 0 { Visit::MOST - 9 } else { 1 };
+            let bytes = recorded(&program.records, seed, first_visit);
+            let Listed { whole: all, read: some } =
+                judge(&bytes).unwrap_or_else(|why| panic!("seed {seed}: {why}")).expect("it is listed");
+            whole += all;
+            read += some;
+        }
+        assert!(read * 4 < whole * 3 && read > whole / 50, "{read} of {whole}");
+    }
+}

@@ -953,7 +953,7 @@ mod tests {
             let region = unsafe { home.region() };
             let runner = Runner { own: Own::of(1), visit };
             let noted = region.quick(runner, &Shape::new(false, 4), 0x1000, 7, &mut shadow.contention);
-            noted.map(|noted| noted.unseen)
+            noted.map(Noted::unseen)
         };
         assert_eq!(quick(&mut shadow), Some(false));
         shadow.touch(2, 0x1000, 4, true);
