@@ -92,6 +92,8 @@ impl Source {
         // What is wrong with the file is said by those who read all of it.
         let contended = Contended::open(BufReader::with_capacity(1 << 16, file)).ok().flatten()?;
         let (numbers, whole) = (contended.numbers(), contended.whole());
+        let (decoded, blocks) = contended.decoded();
+        context.detail(&format!("{}: reading what threads share; of {blocks} blocks {decoded} whole", name(path)));
         let reader = TraceReader::new(Box::new(contended), Some(path)).within(Room::new(context.memory));
         Some((Source::new(&name(path), reader), numbers, whole))
     }

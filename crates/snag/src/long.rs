@@ -140,6 +140,9 @@ pub fn read(context: &Context, path: &Path, most: Option<u64>, until: Option<Ins
 /// Shorter recordings are read whole: that takes no time.
 const LONG: u64 = 1 << 18;
 
+/// If no more than one event of so many is left, there is little to be gained by looking once more.
+const WORTH_IT: u64 = 16;
+
 /// About as long it takes to read an event of a recording.
 const TO_READ: Duration = Duration::from_nanos(60);
 
@@ -154,8 +157,10 @@ fn contended(context: &Context, path: &Path, until: Option<Instant>) -> Option<(
     let (events, _) = source.read_beginning(context, usize::MAX).ok().filter(|_| !source.is_cut_short())?;
     let (trace, _) = source.into_trace(events);
     let (read, numbers) = (trace.len(), numbers.take());
-    let condensed = Condensed::of(&trace)?.within(&numbers, whole as usize);
-    drop(trace);
+    let condensed = match read as u64 > whole / WORTH_IT {
+        true => Condensed::of(&trace)?.within(&numbers, whole as usize),
+        false => Condensed::of_part(trace, numbers, whole as usize),
+    };
     let left = condensed.trace.len();
     context.detail(&format!(
         "{}: {left} of {whole} events are not about memory of one thread alone; {read} were read",

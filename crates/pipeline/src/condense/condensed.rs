@@ -53,6 +53,11 @@ impl Condensed {
         Some(sieve.finish(trace.tables.clone()).expect("it is the same trace"))
     }
 
+    /// Of a trace of so many events, these, which have these numbers in it: it is known that nobody can interfere with others.
+    pub fn of_part(trace: Trace, numbers: Vec<u32>, whole: usize) -> Condensed {
+        Condensed { trace, numbers, whole }
+    }
+
     /// The same of a trace that was itself a part of a longer one, of so many events, where its events have these numbers.
     pub fn within(self, numbers: &[u32], whole: usize) -> Condensed {
         let numbers = self.numbers.iter().map(|&number| numbers[number as usize]).collect();

@@ -74,6 +74,11 @@ impl<R: Read + Seek> Contended<R> {
         self.whole
     }
 
+    /// How many of its blocks are decoded for what is not listed, and how many there are.
+    pub fn decoded(&self) -> (usize, usize) {
+        (self.wanted.iter().filter(|wanted| **wanted).count(), self.wanted.len())
+    }
+
     /// The numbers of the events that will be read.
     pub fn numbers(&self) -> Numbers {
         self.numbers.clone()
@@ -86,10 +91,12 @@ impl<R: Read + Seek> Contended<R> {
         let wrong = |message| Error::new(Position::Offset(offset), message);
         let payload = reader.read_payload(header)?.map_err(|_| wrong(CHANGED.to_owned()))?;
         let mut number = first;
+        let mut single = single[single.partition_point(|&event| event < first)..].iter().copied().peekable();
         let take = |event: RecordedEvent, _: &mut Tables| {
             let is_access = matches!(event.op, Op::Read | Op::Write | Op::AtomicRead | Op::AtomicWrite);
             let may_count = is_access && (1..=8).contains(&event.size);
-            if may_count && memory.has(event.address, event.size, number) || single.binary_search(&number).is_ok() {
+            let is_single = single.next_if_eq(&number).is_some();
+            if is_single || may_count && memory.has(event.address, event.size, number) {
                 found.push_back((number as u32, event));
             }
             number += 1;
