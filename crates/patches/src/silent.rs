@@ -104,11 +104,16 @@ struct Program<'i, 'a, R: ReadRef<'a>> {
     callbacks: HashMap<u64, Callback>,
 }
 
+/// Passes on a call of a virtual function.
+fn is_thunk(name: &[u8]) -> bool {
+    [b"_ZTh", b"_ZTv", b"_ZTc"].iter().any(|thunk| name.starts_with(*thunk))
+}
+
 /// Whether calls of a function with this name are left alone.
 fn is_exempt(function: &Function, has_rust: bool) -> bool {
     let name = function.name;
     // Runtimes for callbacks; what the compiler makes: thunks, parts of functions, initialisation; what unwinds.
-    const BEGINNINGS: [&[u8]; 22] = [
+    const BEGINNINGS: [&[u8]; 19] = [
         b"__tsan_",
         b"__sanitizer_",
         b"__interceptor_",
@@ -118,9 +123,6 @@ fn is_exempt(function: &Function, has_rust: bool) -> bool {
         b"_ZN11__sanitizer",
         b"_ZN14__interception",
         b"_ZN7__ubsan",
-        b"_ZTh",
-        b"_ZTv",
-        b"_ZTc",
         b"_ZTW",
         b"_ZTH",
         b"_GLOBAL__",
@@ -140,7 +142,7 @@ fn is_exempt(function: &Function, has_rust: bool) -> bool {
     // The library's own synchronise by functions of the C library; what the program has of its templates is weak.
     let of_library = begins(&LIBRARY) && !function.is_weak;
     let of_rust = has_rust && (is_rust(name) || begins(&RUST));
-    begins(&BEGINNINGS) || ends || of_library || of_rust || START.contains(&name)
+    begins(&BEGINNINGS) || is_thunk(name) || ends || of_library || of_rust || START.contains(&name)
 }
 
 /// Decides which functions have no callbacks and where they are named. `replaced` are those that become jumps.
@@ -247,7 +249,26 @@ impl<'i, 'a, R: ReadRef<'a>> Program<'i, 'a, R> {
                 body.size = (next - at).min(MOST);
             }
         }
-        Program { image, words, bodies, stubs, callbacks }
+        let mut program = Program { image, words, bodies, stubs, callbacks };
+        program.leave_runtime_alone(functions);
+        program
+    }
+
+    /// A runtime for callbacks inside the program is one stretch of code, and calls itself under all sorts of names.
+    fn leave_runtime_alone(&mut self, functions: &[Function<'a>]) {
+        const NAMES: [&[u8]; 3] = [b"_ZN11__sanitizer", b"__interceptor_", b"___interceptor_"];
+        let is_runtime = |function: &&Function| NAMES.iter().any(|name| function.name.starts_with(name));
+        let places = || functions.iter().filter(is_runtime).map(|function| function.address);
+        let (Some(first), Some(last)) = (places().min(), places().max()) else { return };
+        let calls_back = |(&at, body): (&u64, &Body)| self.calls_back(at, body, &[Callback::Access]);
+        if !self.bodies.range(first..=last).any(calls_back) {
+            self.bodies.range_mut(first..=last).for_each(|(_, body)| body.is_exempt = true);
+        }
+    }
+
+    /// Whether code looks as if it called one of these callbacks.
+    fn calls_back(&self, at: u64, body: &Body, which: &[Callback]) -> bool {
+        self.image.instructions(at, body.size).is_some_and(|bytes| self.may_call_back(at, bytes, which))
     }
 
     /// What a call or a jump out of its function leads to.
@@ -275,19 +296,18 @@ impl<'i, 'a, R: ReadRef<'a>> Program<'i, 'a, R> {
         }
     }
 
-    /// Whether bytes of code look as if they called a callback for an access.
-    fn may_call_back(&self, at: u64, bytes: &[u8]) -> bool {
-        let is_access = |target: u64| self.callbacks.get(&target) == Some(&Callback::Access);
+    /// Whether bytes of code look as if they called one of these callbacks.
+    fn may_call_back(&self, at: u64, bytes: &[u8], which: &[Callback]) -> bool {
+        let is_one = |callback: Option<Callback>| callback.is_some_and(|callback| which.contains(&callback));
         let near = |(i, window): (usize, &[u8])| {
             let distance = i32::from_le_bytes([window[1], window[2], window[3], window[4]]);
             let target = at.wrapping_add(i as u64 + 5).wrapping_add_signed(distance.into());
-            matches!(window[0], 0xe8 | 0xe9) && is_access(target)
+            matches!(window[0], 0xe8 | 0xe9) && is_one(self.callbacks.get(&target).copied())
         };
         let by_word = |(i, window): (usize, &[u8])| {
             let distance = i32::from_le_bytes([window[2], window[3], window[4], window[5]]);
             let word = at.wrapping_add(i as u64 + 6).wrapping_add_signed(distance.into());
-            matches!(window[..2], [0xff, 0x15 | 0x25])
-                && self.words.import(word).is_some_and(|name| callback(name) == Some(Callback::Access))
+            matches!(window[..2], [0xff, 0x15 | 0x25]) && is_one(self.words.import(word).and_then(callback))
         };
         bytes.windows(5).enumerate().any(near) || bytes.windows(6).enumerate().any(by_word)
     }
@@ -299,8 +319,7 @@ impl<'i, 'a, R: ReadRef<'a>> Program<'i, 'a, R> {
             if body.is_exempt && !body.name.ends_with(b".cold") {
                 continue;
             }
-            let Some(bytes) = self.image.instructions(at, body.size) else { continue };
-            let has_callbacks = self.may_call_back(at, bytes);
+            let has_callbacks = self.calls_back(at, body, &[Callback::Access]);
             if has_callbacks && !body.is_excluded {
                 continue;
             }
@@ -415,6 +434,11 @@ impl<'i, 'a, R: ReadRef<'a>> Program<'i, 'a, R> {
             }
             let Some(code) = Code::of(self.image, at, body.size) else { continue };
             let is_silent = facts.contains_key(&at);
+            const ALL: [Callback; 3] = [Callback::Access, Callback::Frame, Callback::Other];
+            if !is_silent && !self.may_call_back(at, bytes, &ALL) && !is_thunk(body.name) {
+                // Nobody's concern: runtimes and what the compiler has made.
+                continue;
+            }
             places.extend(code.instructions.iter().filter_map(|i| self.place(i, is_silent, targets)));
         }
         places.extend(self.words_of_data(targets));
@@ -485,7 +509,11 @@ fn named_address<'a, R: ReadRef<'a>>(image: &Image<'a, R>, i: &Instruction) -> O
     if i.is_ip_rel_memory_operand() {
         return Some(i.ip_rel_memory_address());
     }
-    (!image.is_movable() && i.memory_displacement64() >= 1 << 16).then(|| i.memory_displacement64() & 0xffff_ffff)
+    // An offset from a register is smaller, or negative.
+    const LOWEST: u64 = 1 << 16;
+    const END: u64 = 1 << 31;
+    let is_fixed = !image.is_movable() && (LOWEST..END).contains(&i.memory_displacement64());
+    (is_fixed && !matches!(i.memory_base(), Register::RSP | Register::RBP)).then(|| i.memory_displacement64())
 }
 
 /// Which addresses may be among a few.
@@ -645,7 +673,8 @@ impl Registers {
         if let Some(address) = named_address(image, i) {
             return image.may_change(address);
         }
-        !index(i.memory_base()).is_some_and(|base| self.quiet[base])
+        let is_quiet = |register: Register| index(register).is_some_and(|register| self.quiet[register]);
+        !is_quiet(i.memory_base()) && !(i.memory_index_scale() == 1 && is_quiet(i.memory_index()))
     }
 }
 

@@ -48,6 +48,13 @@ pub fn target(function: usize) -> Option<&'static Target> {
     (range.start == function).then_some(target)
 }
 
+/// The stub of the function that begins at an address, if it is one of these.
+pub fn stub_of(function: usize) -> Option<usize> {
+    let functions = functions()?;
+    let index = functions.all.binary_search_by_key(&function, |(range, _)| range.start).ok()?;
+    (!functions.all[index].0.is_empty()).then_some(functions.stubs.start + index * STUB)
+}
+
 /// The function that the program means by an address: not our stub of it.
 pub fn meant_by(function: usize) -> usize {
     match functions() {

@@ -196,7 +196,7 @@ extern "C" fn find_for_program(library: Pointer, name: *const u8) -> usize {
     }
     // SAFETY: the program has passed a handle, or null for everything, and a name.
     let found = unsafe { c::dlsym(library, name) } as usize;
-    let Some(file) = unseen_library_of(found) else { return 0 };
+    let Some(file) = unseen_library_of(found) else { return silent::stub_of(found).unwrap_or(0) };
     let length = Address::from(name).text_length(usize::MAX);
     // SAFETY: so many bytes were read there just now; the name is copied before it is kept.
     let name: &'static [u8] = unsafe { core::slice::from_raw_parts(name, length) };
