@@ -196,3 +196,40 @@ fn where_nobody_sees_what_a_library_does_nothing_is_called_proved() {
     let strict = snag(&folder, &["check", "--strict", "seen.snag"]);
     assert!(strict.status.code() == Some(1) && text(&strict).contains("data race on racy:"), "{}", text(&strict));
 }
+
+/// How often the text of a trace names a function as a missing call.
+fn calls_of(trace: &str, function: &str) -> usize {
+    trace.lines().filter(|line| line.contains(&format!("method-begin({function}"))).count()
+}
+
+#[test]
+fn functions_that_are_excluded_are_not_seen_and_keep_their_order() {
+    let folder = Folder::new("excluded");
+    for compiler in ["gcc", "clang"].into_iter().filter(|compiler| have(compiler)) {
+        compile(compiler, &["-g", "-O0", "-fsanitize=thread"], &program("silent.c"), &folder.path("program"));
+        let traced = |how: &[&str]| {
+            let record = [&["record", "-o", "run.snag"], how, &["--", "./program"]].concat();
+            let recorded = snag(&folder, &record);
+            assert_eq!(recorded.status.code(), Some(0), "{compiler} {how:?}: {}", complaint(&recorded));
+            assert_eq!(snag(&folder, &["convert", "run.snag", "run.stx"]).status.code(), Some(0));
+            let checked = text(&snag(&folder, &["check", "run.snag"]));
+            let whole = snag(&folder, &["replay", "run.snag"]);
+            assert_eq!(whole.status.code(), Some(0), "{compiler} {how:?}: {}{}", text(&whole), complaint(&whole));
+            (std::fs::read_to_string(folder.path("run.stx")).unwrap(), checked)
+        };
+        let (all, found) = traced(&[]);
+        assert!(found.contains("data race on hot[") && found.contains("data race on racy:"), "{compiler}: {found}");
+        assert!(calls_of(&all, "work") == 0 && all.lines().count() > 6400, "{compiler}");
+        // The loop is what takes most of the events.
+        let (without, found) = traced(&["--exclude", "work"]);
+        assert!(!found.contains("data race on hot[") && found.contains("data race on racy:"), "{compiler}: {found}");
+        assert!(calls_of(&without, "work") == 2 && without.lines().count() < 500, "{compiler}: {without}");
+        let (only, found) = traced(&["--only", "se*", "--only", "main"]);
+        assert!(!found.contains("data race on hot[") && found.contains("data race on racy:"), "{compiler}: {found}");
+        assert!(only.lines().count() < 500, "{compiler}: {only}");
+        // What is excluded is no less ordered by what it does.
+        assert!(!found.contains("data race on x:"), "{compiler}: {found}");
+    }
+    let nothing = snag(&folder, &["record", "--exclude", "", "--", "./program"]);
+    assert!(nothing.status.code() == Some(2) && complaint(&nothing).contains("a function's name is expected"));
+}
