@@ -109,8 +109,7 @@ fn unseen(context: &Context, summary: &Summary) {
         return;
     }
     context.detail(&format!(
-        "{} calls of functions that are not instrumented: {unknown} that may share data of their library, {known} that \
-         a model says to touch what their arguments lead to alone",
+        "{} calls of functions that are not instrumented: {unknown} that may share data of libraries, {known} that do not",
         unknown + known
     ));
     for function in all.iter().take(MOST) {
