@@ -310,7 +310,7 @@ fn check_companions(model: &Model, function: &Function, document: &DeTable) -> V
         }
     }
     if let Some(release) = &function.release
-        && !effect_of(release).is_some_and(|(effect, _)| effect == wire::effect::RELEASE)
+        && effect_of(release).is_none_or(|(effect, _)| effect != wire::effect::RELEASE)
     {
         problems.push((at(), format!("'{release}' is to be described here, too, as 'release'")));
     }

@@ -21,6 +21,7 @@ mod elided;
 mod image;
 mod list;
 mod plt;
+mod registers;
 mod silent;
 mod traps;
 

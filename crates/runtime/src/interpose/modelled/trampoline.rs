@@ -153,4 +153,4 @@ unsafe extern "C" fn trampoline() {
 /// The frame, and the registers above it.
 const ROOM: usize = size_of::<Frame>() + 144;
 
-const _: () = assert!(size_of::<Frame>() % 16 == 0 && JUMP != CALL && JUMP != DONE);
+const _: () = assert!(size_of::<Frame>().is_multiple_of(16) && JUMP != CALL && JUMP != DONE);
