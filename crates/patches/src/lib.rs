@@ -5,10 +5,10 @@
 //!
 //! | module | question |
 //! |---|---|
-//! | [`callbacks`] | which functions of a ThreadSanitizer runtime inside the program become jumps to ours |
-//! | [`traps`] | which instructions of Rust's standard library, which has no callbacks, become traps |
-//! | [`elided`] | which writes count as reads, too, because LLVM has elided a read before them |
-//! | [`silent`] | which functions have no callbacks, and where they are called |
+//! | `callbacks` | which functions of a ThreadSanitizer runtime inside the program become jumps to ours |
+//! | `traps` | which instructions of Rust's standard library, which has no callbacks, become traps |
+//! | `elided` | which writes count as reads, too, because LLVM has elided a read before them |
+//! | `silent` | which functions have no callbacks, and where they are called |
 //!
 //! They depend on the file alone, so a list can be kept as long as the file is the same, and a replay gets the list
 //! that its recording had. Whatever is in the file, nothing here panics: a damaged program has a list of fewer things.
