@@ -32,7 +32,9 @@ pub(crate) struct Sync {
     /// Critical sections order nothing: other schedules may have them the other way round.
     ignores_locks: bool,
     methods: Option<Methods>,
-    /// What failed attempts rest on. `None` unless the trace has any.
+    /// Failed attempts come after what they rest on. By the standards they synchronise with nothing.
+    attempts: bool,
+    /// What failed attempts rest on. `None` unless the trace has any that count.
     grounds: Option<Grounds>,
     /// Row that gathers all that posts and waits of a semaphore know; 0 before the first. Empty unless threads look at
     /// counts.
@@ -96,6 +98,15 @@ struct Heap {
 
 impl Sync {
     pub fn new(trace: &Trace, cells: &Cells) -> Sync {
+        Sync::of(trace, cells, true)
+    }
+
+    /// Only what synchronises by the standards: failed attempts do not.
+    pub fn declared(trace: &Trace, cells: &Cells) -> Sync {
+        Sync::of(trace, cells, false)
+    }
+
+    fn of(trace: &Trace, cells: &Cells, attempts: bool) -> Sync {
         let ops = cells.ops();
         let count = |space| trace.tables.names(space).len();
         let atomics = ops.any(&[Op::AtomicRead, Op::AtomicWrite, Op::Rmw]);
@@ -113,8 +124,9 @@ impl Sync {
             finals: vec![None; trace.tables.thread_count()],
             heap: if ops.any(&[Op::Alloc]) { Heap::new(trace) } else { Heap::default() },
             released: vec![Released::Nothing; if atomics { cells.count() } else { 0 }],
-            grounds: Probes::of(trace).map(Grounds::new),
-            counted: vec![0; if ops.any(&[Op::SemValue]) { count(snag_model::Space::Semaphore) } else { 0 }],
+            attempts,
+            grounds: if attempts { Probes::of(trace).map(Grounds::new) } else { None },
+            counted: vec![0; if attempts && ops.any(&[Op::SemValue]) { count(snag_model::Space::Semaphore) } else { 0 }],
             fences: vec![none; if fences { trace.tables.thread_count() } else { 0 }],
             strong: false,
             ignores_locks: false,
@@ -122,7 +134,7 @@ impl Sync {
         }
     }
 
-    /// The same as if every atomic access were sequentially consistent.
+    /// As if every atomic access were sequentially consistent.
     pub fn strong(trace: &Trace, cells: &Cells) -> Sync {
         Sync { strong: true, fences: Vec::new(), ..Sync::new(trace, cells) }
     }
@@ -279,6 +291,7 @@ impl Sync {
                 clocks.join_row(slot, self.semaphores[semaphore.index()]);
                 self.count(clocks, slot, time, semaphore);
             }
+            Action::Probe(_) if !self.attempts => {}
             Action::Probe(Probe::Count { semaphore, .. }) => clocks.join_row(slot, self.counted[semaphore.index()]),
             Action::Probe(_) => {
                 let grounds = self.grounds.as_ref().expect("the trace has attempts");

@@ -40,20 +40,31 @@ pub fn hb_races(trace: &Trace) -> Pairs {
     conflicting_pairs(&Facts::of(trace)).filter(|&(a, b)| !hb.has(a, b)).collect()
 }
 
-/// Races by memory order of the recorded run: conflicting pairs that HB does not order, and that it would order if every
-/// atomic access were sequentially consistent.
+/// Races by memory order of the recorded run: conflicting pairs that are unordered by the rules of the standards, and that
+/// HB would order if every atomic access were sequentially consistent.
 pub fn order_races(trace: &Trace) -> Pairs {
     let mut strong = Trace { tables: trace.tables.clone(), ..Trace::default() };
     for event in trace.events.iter() {
         let aux = if event.op.is_atomic() { MemoryOrder::SeqCst as u32 } else { event.aux };
         strong.events.push(Event { aux, ..event });
     }
-    let strong = hb(&strong);
-    hb_races(trace).into_iter().filter(|&(a, b)| strong.has(a, b)).collect()
+    let (facts, strong) = (Facts::of(trace), hb(&strong));
+    let mut declared = declared_edges(&facts);
+    declared.close();
+    conflicting_pairs(&facts).filter(|&(a, b)| !declared.has(a, b) && strong.has(a, b)).collect()
+}
+
+/// The lines of the table that the standards have, too: to them, an attempt that fails synchronises with nothing.
+fn declared_edges(facts: &Facts) -> Relation {
+    let thread = |event: usize| facts.events[event].thread;
+    let by_attempt = |earlier, later: usize| {
+        matches!(facts.actions[later], Action::Probe(_)) && thread(earlier) != thread(later)
+    };
+    hb_edges_of(facts, by_attempt)
 }
 
 /// Whether a schedule proves a race by memory order: it is feasible at a level, both events conflict and are in it, the
-/// first one first, and happens-before over the schedule does not order them.
+/// first one first, and by the rules of the standards nothing in the schedule orders them.
 pub fn is_order_race(trace: &Trace, schedule: &[EventId], first: EventId, second: EventId, level: Level) -> bool {
     if !is_feasible(trace, schedule, level) {
         return false;
@@ -68,7 +79,7 @@ pub fn is_order_race(trace: &Trace, schedule: &[EventId], first: EventId, second
         return false;
     }
     let schedule: Vec<usize> = schedule.iter().map(|event| event.index()).collect();
-    let mut hb = hb_edges(&facts.in_order(&schedule));
+    let mut hb = declared_edges(&facts.in_order(&schedule));
     hb.close();
     !hb.has(EventId::new(one), EventId::new(other))
 }

@@ -424,6 +424,10 @@ impl<M: Memory> Memory for Logged<'_, M> {
         }
     }
 
+    fn needs_every_event(&self) -> bool {
+        self.strong.is_some()
+    }
+
     fn start_window(&mut self, time: Time) {
         self.floor = time;
         self.inner.start_window(time);

@@ -150,6 +150,11 @@ pub(crate) trait Memory {
     /// Told of every event, before anything else, unless it [`Pass::is_simple`].
     fn synchronise(&mut self, _number: usize, _event: &Event) {}
 
+    /// Whether it must be told of every event like that.
+    fn needs_every_event(&self) -> bool {
+        false
+    }
+
     /// Told of every event that touches memory, before it is judged.
     fn arrive(&mut self, _clocks: &Clocks, _slot: Slot, _time: Time) {}
 
@@ -266,8 +271,8 @@ pub fn find(
     }
 }
 
-/// Finds the pairs that HB leaves unordered and would order if every atomic access were sequentially consistent, and how
-/// far it looked. With [`Sections::InAnyOrder`] they are pairs that some other schedule may leave unordered.
+/// Finds the pairs that are unordered by the rules of the standards, and that HB would order if every atomic access were
+/// sequentially consistent, and how far it looked. With [`Sections::InAnyOrder`] they are pairs that some other schedule may leave unordered.
 pub fn by_memory_order(
     trace: &Trace,
     cells: &Cells,
@@ -277,19 +282,21 @@ pub fn by_memory_order(
     tick: &mut dyn FnMut(usize) -> bool,
     name: &mut dyn FnMut(usize) -> bool,
 ) -> (Warnings, Racing) {
-    if !has_weak_atomics(trace) {
+    if !may_race_by_order(trace) {
         return (Warnings { done: trace.len(), ..Warnings::default() }, Racing::nothing(true));
     }
     let memory = || Epochs::<false>::new(cells.count());
-    let found = Pass::new(trace, cells, memory(), window).with(sections).run(tick);
+    let found = Pass::declared(trace, cells, memory(), window, sections).run(tick);
     let memory = Logged::new(memory(), trace, cells, &found.racy, limits).by_memory_order(sections);
-    let racing = named(Pass::new(trace, cells, memory, window).with(sections), &found, name);
+    let racing = named(Pass::declared(trace, cells, memory, window, sections), &found, name);
     (found, racing)
 }
 
-/// Whether some atomic access is weaker than sequential consistency where happens-before is concerned.
-pub fn has_weak_atomics(trace: &Trace) -> bool {
+/// Whether there can be races by memory order: some atomic access is weaker than sequential consistency where
+/// happens-before is concerned, or some attempt fails, which synchronises with nothing.
+pub fn may_race_by_order(trace: &Trace) -> bool {
     use MemoryOrder::{Acquire, Relaxed, Release};
+    use Op::{JoinFail, ReadTryFail, SemValue, TryFail};
     let weak = |op: Op, order: u32| match op {
         Op::AtomicRead | Op::AtomicWrite => order == Relaxed as u32,
         Op::Rmw => [Relaxed, Acquire, Release].iter().any(|&weak| weak as u32 == order),
@@ -298,7 +305,11 @@ pub fn has_weak_atomics(trace: &Trace) -> bool {
     // Without the column every order is the first one, relaxed.
     let orders = trace.events.aux_column();
     let order = |index: usize| orders.get(index).copied().unwrap_or(0);
-    trace.events.ops().iter().enumerate().any(|(index, &op)| op.is_atomic() && weak(op, order(index)))
+    let ops = trace.events.ops().iter().enumerate();
+    ops.into_iter().any(|(index, &op)| match op {
+        TryFail | ReadTryFail | SemValue | JoinFail => true,
+        op => op.is_atomic() && weak(op, order(index)),
+    })
 }
 
 /// `Err` with the warnings alone if the pairs could not be named on the way.
@@ -431,8 +442,10 @@ impl<'t, M: Memory> Pass<'t, M> {
         Pass { trace, cells, clocks, sync: Sync::new(trace, cells), memory, window }
     }
 
-    fn with(self, sections: Sections) -> Self {
-        Pass { sync: sections.of(self.sync), ..self }
+    /// With what synchronises by the standards.
+    fn declared(trace: &'t Trace, cells: &'t Cells, memory: M, window: Option<usize>, sections: Sections) -> Self {
+        let clocks = Clocks::new(trace.tables.thread_count());
+        Pass { trace, cells, clocks, sync: sections.of(Sync::declared(trace, cells)), memory, window }
     }
 
     /// Whether cells are variables, and plain accesses take part in nothing but races.
@@ -449,7 +462,7 @@ impl<'t, M: Memory> Pass<'t, M> {
 
     fn run_until(&mut self, until: usize, tick: &mut dyn FnMut(usize) -> bool) -> Warnings {
         let mut found = Warnings { racy: vec![false; self.cells.count()], ..Warnings::default() };
-        let simple = self.is_simple();
+        let simple = self.is_simple() && !self.memory.needs_every_event();
         let mut from = 0;
         while from < until {
             let mut to = (from + STRIDE).min(until);

@@ -170,7 +170,10 @@ fn run(name: &str) {
             FLAG.store(2, Relaxed);
         }
         "r_two" | "r_three" => {
-            wait_for(&FLAG, if name == "r_two" { 2 } else { 3 }, Acquire);
+            let last = if name == "r_two" { 2 } else { 3 };
+            // Waiting acquires nothing: the last read alone does, whatever was seen on the way.
+            wait_for(&FLAG, last, Relaxed);
+            wait_for(&FLAG, last, Acquire);
             DATA.get();
         }
         "lock_write_atomic" => lock_write(|| PART.store(7, Relaxed)),
