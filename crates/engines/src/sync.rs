@@ -126,7 +126,10 @@ impl Sync {
             released: vec![Released::Nothing; if atomics { cells.count() } else { 0 }],
             attempts,
             grounds: if attempts { Probes::of(trace).map(Grounds::new) } else { None },
-            counted: vec![0; if attempts && ops.any(&[Op::SemValue]) { count(snag_model::Space::Semaphore) } else { 0 }],
+            counted: vec![
+                0;
+                if attempts && ops.any(&[Op::SemValue]) { count(snag_model::Space::Semaphore) } else { 0 }
+            ],
             fences: vec![none; if fences { trace.tables.thread_count() } else { 0 }],
             strong: false,
             ignores_locks: false,

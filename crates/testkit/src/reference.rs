@@ -57,9 +57,8 @@ pub fn order_races(trace: &Trace) -> Pairs {
 /// The lines of the table that the standards have, too: to them, an attempt that fails synchronises with nothing.
 fn declared_edges(facts: &Facts) -> Relation {
     let thread = |event: usize| facts.events[event].thread;
-    let by_attempt = |earlier, later: usize| {
-        matches!(facts.actions[later], Action::Probe(_)) && thread(earlier) != thread(later)
-    };
+    let by_attempt =
+        |earlier, later: usize| matches!(facts.actions[later], Action::Probe(_)) && thread(earlier) != thread(later);
     hb_edges_of(facts, by_attempt)
 }
 
