@@ -20,7 +20,8 @@ pub fn detail(log: u8, order: i32) -> u8 {
 }
 
 /// A comparison has failed, and has written what it found where the program had what it expected. No other callback
-/// tells of this plain write. Running freely, values are not looked at, and whose memory that is does not matter.
+/// tells of this plain write; without it, what is read there next would seem to come from code that nobody sees. Where
+/// threads run freely, nobody compares values.
 pub fn put_found(address: usize, length: usize, pc: usize) {
     if !is_free() {
         put_range(op::RANGE_WRITE, pc, address, length);
