@@ -156,6 +156,11 @@ impl Sync {
         !self.heap.blocks.is_empty() || !self.released.is_empty()
     }
 
+    /// Whether a write to a variable takes away what somebody has released there.
+    pub fn is_released(&self, cell: usize) -> bool {
+        self.released.get(cell).is_some_and(|released| !matches!(released, Released::Nothing))
+    }
+
     /// Whether every event needs [`Sync::enter_event`] and [`Sync::leave_event`].
     pub fn has_methods(&self) -> bool {
         self.methods.is_some()

@@ -5,25 +5,49 @@ use crate::clocks::{Clocks, Time};
 use crate::happens_before::run::{Kind, Sections};
 use crate::sync::Sync;
 use snag_model::events::Event;
-use snag_model::{Cells, EventId, Trace};
+use snag_model::{Cells, EventId, Op, Trace};
 
-/// The clocks of one pass.
+/// The clocks of one pass. It goes as far as somebody asks, and where plain accesses order nothing it looks at none.
 pub(crate) struct Strong<'t> {
     trace: &'t Trace,
     cells: &'t Cells,
     clocks: Clocks,
     sync: Sync,
+    /// How many events it has looked at.
+    done: usize,
+    /// Plain accesses to variables that were never written atomically order nothing.
+    simple: bool,
 }
 
 impl<'t> Strong<'t> {
     pub fn new(trace: &'t Trace, cells: &'t Cells, sections: Sections) -> Strong<'t> {
         let sync = sections.of(Sync::strong(trace, cells));
-        Strong { trace, cells, clocks: Clocks::new(trace.tables.thread_count()), sync }
+        let simple = cells.are_variables() && !sync.has_methods();
+        Strong { trace, cells, clocks: Clocks::new(trace.tables.thread_count()), sync, done: 0, simple }
     }
 
-    /// The next event of the trace.
-    pub fn event(&mut self, number: usize, event: &Event) {
-        let Strong { trace, cells, clocks, sync } = self;
+    /// Looks at all events up to one.
+    pub fn advance(&mut self, last: EventId) {
+        let events = &self.trace.events;
+        for number in self.done..=last.index() {
+            let (op, thread) = (events.ops()[number], events.threads()[number]);
+            let orders_nothing = match op {
+                Op::Read => true,
+                Op::Write => !self.sync.is_released(events.targets()[number] as usize),
+                _ => false,
+            };
+            if self.simple && orders_nothing {
+                // Its end comes after this, even if it does nothing else.
+                self.clocks.slot(thread);
+            } else {
+                self.event(number, &events.get(number));
+            }
+        }
+        self.done = self.done.max(last.index() + 1);
+    }
+
+    fn event(&mut self, number: usize, event: &Event) {
+        let Strong { trace, cells, clocks, sync, .. } = self;
         let (slot, time) = (clocks.slot(event.thread), number as Time + 1);
         sync.enter_event(clocks, slot, number);
         if Kind::of(event.op).is_none() {
