@@ -5,7 +5,7 @@ use crate::clocks::{Clocks, Time};
 use crate::happens_before::run::{Kind, Sections};
 use crate::sync::Sync;
 use snag_model::events::Event;
-use snag_model::{Cells, EventId, Op, Trace};
+use snag_model::{Cells, EventId, Op, ThreadId, Trace};
 
 /// The clocks of one pass. It goes as far as somebody asks, and where plain accesses order nothing it looks at none.
 pub(crate) struct Strong<'t> {
@@ -30,20 +30,21 @@ impl<'t> Strong<'t> {
     pub fn advance(&mut self, last: EventId) {
         let events = &self.trace.events;
         for number in self.done..=last.index() {
-            let (op, thread) = (events.ops()[number], events.threads()[number]);
-            let orders_nothing = match op {
-                Op::Read => true,
-                Op::Write => !self.sync.is_released(events.targets()[number] as usize),
-                _ => false,
-            };
-            if self.simple && orders_nothing {
-                // Its end comes after this, even if it does nothing else.
-                self.clocks.slot(thread);
-            } else {
-                self.event(number, &events.get(number));
+            let (op, target) = (events.ops()[number], events.targets()[number]);
+            if self.simple {
+                // Reads need not be looked at anyway; but which of the two comes next is hard to predict.
+                if op.is_plain_access() && !self.sync.is_released(target as usize) {
+                    continue;
+                }
+                if op == Op::Join {
+                    // Who joins it comes after its accesses, even if it has done nothing else.
+                    self.clocks.slot(ThreadId(target));
+                }
             }
+            self.event(number, &events.get(number));
         }
         self.done = self.done.max(last.index() + 1);
+        self.clocks.slot(self.trace.thread_of(last));
     }
 
     fn event(&mut self, number: usize, event: &Event) {
@@ -67,9 +68,10 @@ impl<'t> Strong<'t> {
     /// How many of some events, given by ascending times and each known to whoever knows a later one, come before the one
     /// that was done last.
     pub fn ordered(&self, last: EventId, times: &[Time]) -> usize {
-        let slot_of =
-            |event: EventId| self.clocks.slot_if_seen(self.trace.thread_of(event)).expect("it has had an event");
-        let slot = slot_of(last);
-        times.partition_point(|&time| self.clocks.knows(slot, slot_of(EventId(time - 1)), time))
+        let slot_of = |event: EventId| self.clocks.slot_if_seen(self.trace.thread_of(event));
+        let slot = slot_of(last).expect("it has come that far");
+        // Of a thread that has done nothing but plain accesses, nobody knows.
+        let knows = |&time: &Time| slot_of(EventId(time - 1)).is_some_and(|of| self.clocks.knows(slot, of, time));
+        times.partition_point(knows)
     }
 }
