@@ -112,6 +112,7 @@ impl Sync {
         let atomics = ops.any(&[Op::AtomicRead, Op::AtomicWrite, Op::Rmw]);
         // Nobody knows what missing code does: it may hold fences.
         let fences = atomics && ops.any(&[Op::Fence, Op::MethodBegin]);
+        let fail = attempts && ops.any(&[Op::TryFail, Op::ReadTryFail, Op::JoinFail]);
         let none = Fences { released: Stamp::NEVER, seen: 0 };
         let parties = |i| trace.tables.barrier_parties(BarrierId::new(i));
         Sync {
@@ -125,7 +126,7 @@ impl Sync {
             heap: if ops.any(&[Op::Alloc]) { Heap::new(trace) } else { Heap::default() },
             released: vec![Released::Nothing; if atomics { cells.count() } else { 0 }],
             attempts,
-            grounds: if attempts { Probes::of(trace).map(Grounds::new) } else { None },
+            grounds: if fail { Probes::of(trace).map(Grounds::new) } else { None },
             counted: vec![
                 0;
                 if attempts && ops.any(&[Op::SemValue]) { count(snag_model::Space::Semaphore) } else { 0 }
@@ -350,6 +351,9 @@ impl Sync {
     /// `acquire`, and the end of a wait.
     #[inline]
     pub fn acquire(&mut self, clocks: &mut Clocks, slot: Slot, lock: LockId) {
+        if self.ignores_locks {
+            return;
+        }
         let lock = &mut self.locks[lock.index()];
         clocks.join(slot, lock.released);
         if lock.readers != 0 {
@@ -363,7 +367,9 @@ impl Sync {
     /// `release`, and the beginning of a wait.
     #[inline]
     pub fn release(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, lock: LockId) {
-        self.locks[lock.index()].released = clocks.stamp(slot, time);
+        if !self.ignores_locks {
+            self.locks[lock.index()].released = clocks.stamp(slot, time);
+        }
     }
 
     /// All events of the joined thread are before `time`.

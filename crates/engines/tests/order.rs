@@ -7,7 +7,7 @@ use snag_engines::maximal::{self, Answer, Index, Queries};
 use snag_model::events::Event;
 use snag_model::{Cells, EventId, Level, Op, Ops, RaceKind, Schedule, Trace};
 use snag_testkit::random::{Rng, Shape, for_random_traces};
-use snag_testkit::reference::{is_order_race, order_races, warnings};
+use snag_testkit::reference::{is_order_race, order_races, order_races_without_locks, warnings};
 use snag_testkit::{conflicting, is_feasible};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,6 +30,12 @@ fn short_lived(rng: &mut Rng) -> Shape {
     let weak = Shape::weak(rng);
     let weights = snag_testkit::random::Weights { fork_join: rng.pick(&[6, 12]), ..weak.weights };
     Shape { threads: rng.between(6, 16), events, weights, brief: true, ..weak }
+}
+
+/// What is found if nobody takes a lock.
+fn without_locks(trace: &Trace, cells: &Cells) -> Pairs {
+    let limits = Limits { all_pairs: true, ..Limits::default() };
+    pairs(&by_memory_order(trace, cells, Sections::InAnyOrder, None, limits, &mut |_| true, &mut |_| true).1)
 }
 
 fn found(trace: &Trace, cells: &Cells, window: Option<usize>, all_pairs: bool) -> Racing {
@@ -60,6 +66,10 @@ fn as_defined(trace: &Trace) -> Result<(), String> {
     }
     if !pairs(&named).is_subset(&expected) {
         return Err(format!("{:?} stand for their locations, and not all of them race", pairs(&named)));
+    }
+    let expected_without = order_races_without_locks(trace);
+    if without_locks(trace, &cells) != expected_without {
+        return Err(format!("without locks: {:?}, expected {expected_without:?}", without_locks(trace, &cells)));
     }
     let window = 5 + trace.len() % 7;
     let inside = |(a, b): &(EventId, EventId)| a.index() / window == b.index() / window;

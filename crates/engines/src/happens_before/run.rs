@@ -263,7 +263,8 @@ pub fn find(
 }
 
 /// Finds the pairs that are unordered by the rules of the standards, and that HB would order if every atomic access were
-/// sequentially consistent, and how far it looked. With [`Sections::InAnyOrder`] they are pairs that some other schedule may leave unordered.
+/// sequentially consistent, and how far it looked. With [`Sections::InAnyOrder`] they are pairs that some other schedule
+/// may leave unordered.
 pub fn by_memory_order(
     trace: &Trace,
     cells: &Cells,
