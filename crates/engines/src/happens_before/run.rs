@@ -549,7 +549,7 @@ impl<'t, M: Memory> Pass<'t, M> {
     /// An access to a variable that may be accessed atomically, too.
     fn variable(&mut self, slot: Slot, number: usize, cell: usize) -> bool {
         let Pass { trace, clocks, sync, memory, .. } = self;
-        let (event, time) = (trace.events.get(number), number as Time + 1);
+        let (event, time) = (trace.events.without_values(number), number as Time + 1);
         sync.before_access(clocks, slot, &event, cell);
         let races = memory.access(clocks, slot, time, cell, Kind::of(event.op).expect("touches memory"));
         sync.after_access(clocks, slot, time, &event, cell);

@@ -41,7 +41,7 @@ impl<'t> Strong<'t> {
                     self.clocks.slot(ThreadId(target));
                 }
             }
-            self.event(number, &events.get(number));
+            self.event(number, &events.without_values(number));
         }
         self.done = self.done.max(last.index() + 1);
         self.clocks.slot(self.trace.thread_of(last));
