@@ -62,6 +62,8 @@ struct Facts {
     leaves: bool,
     /// It calls by pointers.
     open: bool,
+    /// It has callbacks for its frame.
+    has_frame: bool,
     variables: BTreeSet<u64>,
     calls: Vec<u64>,
 }
@@ -165,8 +167,9 @@ pub fn decide<'a, R: ReadRef<'a>>(
     let mut found = SilentFunctions { muted, ..SilentFunctions::default() };
     let mut indices: HashMap<u64, u32> = HashMap::new();
     let named: HashSet<u64> = places.iter().map(|place| place.target).collect();
-    // Threads may begin in a function that nothing else names: its address was passed on.
-    for (&at, all) in targets.iter().filter(|(at, _)| named.contains(at)) {
+    // The callbacks of those that have some for their frames are no sign that code is seen.
+    let is_of_interest = |at: &u64| named.contains(at) || facts[at].has_frame;
+    for (&at, all) in targets.iter().filter(|(at, _)| is_of_interest(at)) {
         let mut variables = all.variables.clone();
         if all.open {
             variables.extend(&taken.variables);
@@ -328,7 +331,7 @@ impl<'i, 'a, R: ReadRef<'a>> Program<'i, 'a, R> {
             let frame =
                 |i: &Instruction| matches!(self.callee_of(i, at, body), Some(Callee::Callback(Callback::Frame)));
             let has_frame = code.instructions.iter().any(frame);
-            let own = self.look_at(at, body, &code);
+            let own = Facts { has_frame, ..self.look_at(at, body, &code) };
             if body.is_excluded {
                 muted.extend(code.instructions.iter().filter_map(|i| self.mute(i, at, body)));
             } else if has_frame && !own.touches {

@@ -138,6 +138,10 @@ fn try_begin(frame: &Frame) -> Option<usize> {
     }
     let calls = open_calls(thread)?;
     let at = frame as *const Frame as usize;
+    // Unseen code calls itself.
+    if is_open(thread) && calls.all().last().is_some_and(|open| !is_left(open, at)) {
+        return None;
+    }
     enter(Next::call(pc))?;
     if !is_on() || calls.count.get() == MOST {
         return None;
@@ -230,12 +234,16 @@ fn close(calls: &OpenCalls, from: usize, counts: bool, pc: usize) {
     }
 }
 
+/// Whether the frame of a call lies below an address, on the same stack: it was left.
+fn is_left(open: &Open, stack: usize) -> bool {
+    const STACK: usize = 8 << 20;
+    stack.wrapping_sub(open.frame.get()) < STACK
+}
+
 /// Closes the calls whose frames lie below an address, on the same stack: they were left without returning.
 fn close_below(thread: &Thread, stack: usize) {
-    const STACK: usize = 8 << 20;
     let Some(calls) = open_calls(thread) else { return };
-    let is_left = |open: &Open| stack.wrapping_sub(open.frame.get()) < STACK;
-    let stays = calls.all().iter().rposition(|open| !is_left(open)).map_or(0, |index| index + 1);
+    let stays = calls.all().iter().rposition(|open| !is_left(open, stack)).map_or(0, |index| index + 1);
     close(calls, stays, true, 0);
     note(thread, calls);
 }
