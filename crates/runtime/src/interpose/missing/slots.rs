@@ -24,7 +24,7 @@ use crate::wire::{BLOB_UNSEEN, OF_LIBRARIES, head, op};
 use core::ffi::c_int;
 use core::ops::Range;
 use core::sync::atomic::{AtomicPtr, Ordering::*};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Instructions of instrumented objects, by address.
 static INSTRUMENTED: AtomicPtr<Vec<Range<usize>>> = AtomicPtr::new(core::ptr::null_mut());
@@ -88,6 +88,46 @@ pub fn look_at_what_is_loaded() {
     drop(known);
     for object in of_kind(Kind::Instrumented) {
         redirect(object, &all);
+    }
+    of_kind(Kind::Unseen).for_each(redirect_virtual);
+}
+
+/// Libraries whose tables of virtual functions lead to stubs, by where they are.
+static VIRTUAL: Mutex<Vec<(usize, Vec<u8>)>> = Mutex::new(Vec::new());
+
+/// Redirects the virtual functions of a library that nobody sees: instrumented code finds them by objects.
+fn redirect_virtual(library: &Object) {
+    let mut known = VIRTUAL.lock();
+    if known.iter().any(|(base, path)| (*base, path) == (library.base, &library.path)) {
+        return;
+    }
+    known.push((library.base, library.path.clone()));
+    let words = library.virtual_functions();
+    if words.is_empty() {
+        return;
+    }
+    let unnamed: &'static [u8] = Box::leak([b"a virtual function of ", library.name()].concat().into_boxed_slice());
+    let mut stubs = STUBS.lock();
+    let mut new: Vec<New> = Vec::new();
+    let mut found: Vec<(usize, usize)> = Vec::with_capacity(words.len());
+    let mut is_new = BTreeSet::new();
+    for (at, name) in words {
+        let (function, name) = (Address(at).read::<usize>(), name.unwrap_or(unnamed));
+        let modelled = modelled::find(name, Some(library.name()));
+        if is_exempt_function(name) || modelled.is_some_and(|modelled| modelled.is_pure()) {
+            continue;
+        }
+        if !stubs.contains_key(&function) && is_new.insert(function) {
+            new.push(New { function, name, modelled });
+        }
+        found.push((at, function));
+    }
+    make_stubs(&new, &mut stubs);
+    for (at, function) in found {
+        let stub = stubs.get(&function);
+        if !stub.is_some_and(|&stub| fill_in(library, at, function, stub)) {
+            tell_unseen(library.name(), "its virtual functions could not be redirected");
+        }
     }
 }
 
