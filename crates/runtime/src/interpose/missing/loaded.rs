@@ -152,13 +152,13 @@ impl Object {
         })
     }
 
-    /// All relocations: where they are, what kind they are, the number of their symbol and their addend.
-    fn relocations(&self) -> impl Iterator<Item = (usize, usize, usize, usize)> {
+    /// All relocations: where they are, what kind they are, and the number of their symbol.
+    fn relocations(&self) -> impl Iterator<Item = (usize, usize, usize)> {
         let Dynamic { relocations: (start, size), .. } = self.dynamic;
         let base = self.base;
         (start..start + size).step_by(RELOCATION).map(move |at| {
-            let [offset, info, addend] = Address(at).read::<[usize; 3]>();
-            (base + offset, info & 0xffff_ffff, info >> 32, addend)
+            let [offset, info] = Address(at).read::<[usize; 2]>();
+            (base + offset, info & 0xffff_ffff, info >> 32)
         })
     }
 
@@ -179,7 +179,7 @@ impl Object {
         const OF_TYPES: &[u8] = b"_ZTVN10__cxxabiv1";
         let mut words: BTreeMap<usize, Option<&'static [u8]>> = BTreeMap::new();
         let mut types: BTreeSet<usize> = BTreeSet::new();
-        for (at, kind, symbol, _) in self.relocations() {
+        for (at, kind, symbol) in self.relocations() {
             let name = match kind {
                 WORD => Some(self.symbol(symbol)),
                 RELATIVE => None,
@@ -199,9 +199,11 @@ impl Object {
             let entries = (1..).map(|index| table + index * size_of::<usize>());
             let entries = entries.map_while(|at| words.get(&at).map(|name| (at, *name)));
             // A table ends where something else begins: whatever is no code.
-            found.extend(entries.take_while(|&(at, _)| !types.contains(&leads_to(at))).filter(|&(at, _)| {
-                self.has_code(leads_to(at))
-            }));
+            found.extend(
+                entries
+                    .take_while(|&(at, _)| !types.contains(&leads_to(at)))
+                    .filter(|&(at, _)| self.has_code(leads_to(at))),
+            );
         }
         found.sort_unstable();
         found.dedup();
