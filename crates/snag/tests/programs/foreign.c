@@ -1,5 +1,6 @@
-// A flag that is set, and numbers that are counted, by assembly in instrumented functions, which nobody sees. The lock orders all of it: the second
-// thread looks at `data` only once it has seen the flag. With an argument the first thread looks at the flag itself.
+// A flag that is set, and numbers that are counted, by assembly in instrumented functions, which nobody sees. The lock
+// orders all of it: the second thread looks at `data` only once it has seen the flag. With an argument the first thread
+// looks at the flag itself.
 #include <pthread.h>
 #include <stdio.h>
 

@@ -118,8 +118,8 @@ fn programs_of_clang_are_no_other() {
 }
 
 /// Ways out of the library other than returning, and arguments of all kinds.
-const WAYS: [&str; 8] =
-    ["exceptions", "jumps", "exits", "cancellation", "signals", "arguments", "looked-up", "threads"];
+const WAYS: [&str; 9] =
+    ["exceptions", "jumps", "exits", "cancellation", "signals", "arguments", "looked-up", "virtual", "threads"];
 
 /// What the mode prints without Snag: arguments and results come through as they are.
 fn printed_by(mode: &str) -> &'static str {
@@ -127,7 +127,7 @@ fn printed_by(mode: &str) -> &'static str {
         "exceptions" => "12\n",
         "jumps" | "signals" => "6\n",
         "arguments" => "3594\n",
-        "looked-up" => "10\n",
+        "looked-up" | "virtual" => "10\n",
         _ => "2\n",
     }
 }
