@@ -50,6 +50,8 @@ pub enum Prints {
     ToStandardError,
     /// Into a file that is open for reading and writing.
     Into(Arc<File>),
+    /// Nowhere: it has been printed before.
+    Nowhere,
 }
 
 /// Why there is no recording.
@@ -146,6 +148,14 @@ pub struct Recorder {
     before: [Duration; 2],
 }
 
+/// Standard input from its beginning if it is a file, for a program that has read it before; else nothing.
+fn same_input() -> Stdio {
+    const INPUT: &str = "/proc/self/fd/0";
+    let is_file = std::fs::metadata(INPUT).is_ok_and(|data| data.is_file());
+    let file = is_file.then(|| File::open(INPUT).ok()).flatten();
+    file.map_or_else(Stdio::null, Stdio::from)
+}
+
 /// Where a program is that is called by name.
 pub fn find_program(name: &Path) -> Option<PathBuf> {
     if name.components().count() > 1 {
@@ -196,8 +206,9 @@ impl Recorder {
             Prints::Into(file) => {
                 let files = file.try_clone().and_then(|file| Ok((file.try_clone()?, file)));
                 let (out, err) = files.map_err(|error| format!("cannot share what is printed: {error}"))?;
-                command.stdin(Stdio::null()).stdout(out).stderr(err);
+                command.stdin(same_input()).stdout(out).stderr(err);
             }
+            Prints::Nowhere => _ = command.stdin(same_input()).stdout(Stdio::null()).stderr(Stdio::null()),
         }
         without_randomisation(&mut command);
         let before = [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].map(processor_time);

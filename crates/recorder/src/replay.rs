@@ -198,13 +198,14 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a thread may take for a single step.
 const ONE_STEP: Duration = Duration::from_secs(5);
 
-/// Drives the program along a schedule made by [`along_witness`].
+/// Drives the program along a schedule made by [`along_witness`]. What it prints goes where `prints` says.
 pub fn drive(
     trace: &Trace,
     recorded: &Recorded,
     command: Vec<OsString>,
     mut schedule: Vec<Segment>,
     then: &[EventId],
+    prints: Prints,
 ) -> Result<Driven, String> {
     let look_before = schedule.len();
     let numbers = thread_numbers(trace);
@@ -216,7 +217,7 @@ pub fn drive(
         Segment { thread, timeout: 0, until: steps[event.index()] }
     }));
     let settings = Settings { schedule: schedule.clone(), stop_at_end: true, look_before, ..recorded.settings()? };
-    let mut recorder = Recorder::start(&Options { command, settings, prints: Prints::AsWeDo, seal: None })?;
+    let mut recorder = Recorder::start(&Options { command, settings, prints, seal: None })?;
     let result = follow(&mut recorder).map(|why| {
         let done = recorder.ring.header().replayed.load(Relaxed).min(look_before as u64);
         let mut look = Look { trace, recorded, then, steps: &schedule[look_before..], first: look_before, read: 0 };

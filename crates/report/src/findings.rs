@@ -1,6 +1,7 @@
 //! What every kind of report is made from.
 
 use crate::background::Background;
+use crate::confirm::Confirmations;
 use crate::suppress::Suppressed;
 use snag_model::Trace;
 use snag_pipeline::Analysis;
@@ -21,6 +22,8 @@ pub struct Findings<'a> {
     pub suppressed: Option<&'a [Suppressed]>,
     /// What is known beside its events.
     pub background: Option<&'a dyn Background>,
+    /// What replays have shown; `None` if nothing was replayed.
+    pub confirmations: Option<&'a Confirmations>,
     /// Says that there is no time to write more; what was written by then is a whole report all the same, which says how many
     /// findings are not in it.
     pub enough: &'a dyn Fn() -> bool,

@@ -4,6 +4,7 @@
 //! by `Escaped`; nothing else may put trace text into the page.
 
 use crate::background::Background;
+use crate::confirm::Confirmations;
 use crate::digest::{Goal, Row, digest};
 use crate::findings::{Findings, Report, Unread};
 use crate::number::{counted, grouped};
@@ -63,9 +64,11 @@ impl<W: Write> Html<W> {
 impl<W: Write> Report for Html<W> {
     fn trace(&mut self, findings: &Findings) -> io::Result<()> {
         self.begin()?;
-        let Findings { path, trace, events, analysis, suppressed, background, .. } = *findings;
+        let Findings { path, trace, events, analysis, suppressed, background, confirmations, .. } = *findings;
         let counts = ThreadCounts::new(trace);
-        let mut page = TracePage { out: &mut self.out, trace, counts: &counts, analysis, background, full: self.full };
+        let full = self.full;
+        let mut page =
+            TracePage { out: &mut self.out, trace, counts: &counts, analysis, background, confirmations, full };
         writeln!(page.out, "<section>\n<h2>{}</h2>", Escaped(path))?;
         for report in analysis.engines.iter().filter(|report| text::has_something_to_say(report, analysis)) {
             page.paragraph(&text::summary_line(trace, events, report, analysis))?;
@@ -75,6 +78,9 @@ impl<W: Write> Report for Html<W> {
             if analysis.ignores_missing(report.engine) {
                 page.paragraph(&text::ignoring_line(report))?;
             }
+        }
+        if let Some(line) = confirmations.and_then(text::confirmed_line) {
+            page.paragraph(&line)?;
         }
         if let Some(line) = text::unseen_line(analysis) {
             page.paragraph(&line)?;
@@ -108,6 +114,7 @@ struct TracePage<'a, W> {
     counts: &'a ThreadCounts<'a>,
     analysis: &'a Analysis,
     background: Option<&'a dyn Background>,
+    confirmations: Option<&'a Confirmations>,
     full: bool,
 }
 
@@ -122,6 +129,9 @@ impl<W: Write> TracePage<'_, W> {
         self.accesses([(race.first, &race.locks_first), (race.second, &race.locks_second)])?;
         self.surroundings(race)?;
         self.paragraph(&text::guarantee(self.analysis, race.engine, race.level.word()))?;
+        if let Some(confirmation) = self.confirmations.and_then(|all| all.race(number)) {
+            self.paragraph(&text::race_confirmation(confirmation))?;
+        }
         for line in text::changes(self.trace, race) {
             self.paragraph(&line)?;
         }
@@ -149,6 +159,9 @@ impl<W: Write> TracePage<'_, W> {
             self.paragraph(&text::waiting(self.trace, event, holders))?;
         }
         self.paragraph(&text::deadlock_guarantee(self.trace, self.analysis, deadlock))?;
+        if let Some(confirmation) = self.confirmations.and_then(|all| all.deadlock(number)) {
+            self.paragraph(&text::deadlock_confirmation(confirmation))?;
+        }
         for line in text::spurious(self.trace, &deadlock.spurious) {
             self.paragraph(&line)?;
         }
@@ -292,6 +305,7 @@ mod tests {
                 analysis: &analysis,
                 suppressed: None,
                 background: None,
+                confirmations: None,
                 enough: &|| false,
             })
             .unwrap();

@@ -3,6 +3,7 @@
 //! People script against it, so changes are additions.
 
 use crate::background::Background;
+use crate::confirm::{Confirmation, Confirmations};
 use crate::emit::{Emitter, VERSION};
 use crate::findings::{Findings, Report, Unread};
 use crate::frame::stack_frame;
@@ -39,7 +40,7 @@ impl<W: Write> Json<W> {
 impl<W: Write> Report for Json<W> {
     fn trace(&mut self, findings: &Findings) -> io::Result<()> {
         self.begin()?;
-        let Findings { path, trace, events, analysis, suppressed, background, .. } = *findings;
+        let Findings { path, trace, events, analysis, suppressed, background, confirmations, .. } = *findings;
         let json = &mut self.json;
         json.object()?;
         json.string_at("path", path)?;
@@ -59,7 +60,7 @@ impl<W: Write> Report for Json<W> {
         json.end()?;
         json.array_at("races")?;
         let counts = ThreadCounts::new(trace);
-        let shown = Shown { trace, background, counts: &counts, witnesses: self.witnesses };
+        let shown = Shown { trace, background, confirmations, counts: &counts, witnesses: self.witnesses };
         let ignoring = |engine| analysis.ignores_missing(engine);
         let mut unwritten =
             findings.each(&analysis.races, |number, item| race(json, shown, number, item, ignoring(item.engine)))?;
@@ -104,6 +105,7 @@ impl<W: Write> Report for Json<W> {
 struct Shown<'a> {
     trace: &'a Trace,
     background: Option<&'a dyn Background>,
+    confirmations: Option<&'a Confirmations>,
     counts: &'a ThreadCounts<'a>,
     witnesses: Witnesses,
 }
@@ -167,6 +169,7 @@ fn race<W: Write>(json: &mut Emitter<W>, shown: Shown, number: u64, race: &Race,
     };
     proof(json, shown, schedule, &race.reads)?;
     json.integer_at("count", race.count)?;
+    confirmed(json, shown.confirmations.and_then(|all| all.race(number)))?;
     missing_ignored(json, ignoring)?;
     json.end()
 }
@@ -228,6 +231,7 @@ fn deadlock<W: Write>(
     };
     proof(json, shown, schedule, &[])?;
     json.integer_at("count", deadlock.count)?;
+    confirmed(json, shown.confirmations.and_then(|all| all.deadlock(number)))?;
     missing_ignored(json, ignoring)?;
     json.end()
 }
@@ -265,6 +269,13 @@ fn fault<W: Write>(json: &mut Emitter<W>, shown: Shown, number: u64, fault: &Fau
     }
     json.integer_at("count", fault.count)?;
     json.end()
+}
+
+/// Whether a replay has confirmed it, if there was one.
+fn confirmed<W: Write>(json: &mut Emitter<W>, confirmation: Option<&Confirmation>) -> io::Result<()> {
+    let Some(confirmation) = confirmation else { return Ok(()) };
+    json.boolean_at("confirmed", confirmation.is_confirmed())?;
+    confirmation.why_not().map_or(Ok(()), |why| json.string_at("why_not", why))
 }
 
 /// Said where missing methods were ignored, by the engine and by the checker; else not said.

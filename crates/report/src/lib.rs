@@ -9,6 +9,7 @@
 
 pub mod background;
 pub mod compare;
+pub mod confirm;
 pub mod describe;
 pub mod digest;
 pub mod findings;
@@ -33,6 +34,7 @@ mod witness;
 mod words;
 
 pub use background::{Background, Frame};
+pub use confirm::{Confirmation, Confirmations};
 pub use emit::VERSION;
 pub use findings::{Findings, Report, Unread};
 pub use suppress::{Suppressed, Suppressions};

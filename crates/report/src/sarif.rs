@@ -5,6 +5,7 @@
 //! location that reads `path:line` becomes a physical location, any other text a
 //! logical one. Traces that could not be read make the invocation unsuccessful.
 
+use crate::confirm::{Confirmation, Confirmations};
 use crate::digest::{Goal, Row, digest};
 use crate::emit::Emitter;
 use crate::findings::{Findings, Report, Unread};
@@ -141,9 +142,9 @@ impl<W: Write> Sarif<W> {
 impl<W: Write> Report for Sarif<W> {
     fn trace(&mut self, findings: &Findings) -> io::Result<()> {
         self.begin()?;
-        let Findings { path, trace, analysis, .. } = *findings;
+        let Findings { path, trace, analysis, confirmations, .. } = *findings;
         let counts = ThreadCounts::new(trace);
-        let mut results = Results { json: &mut self.json, trace, counts: &counts, analysis, path };
+        let mut results = Results { json: &mut self.json, trace, counts: &counts, analysis, confirmations, path };
         let unwritten = findings.each(&analysis.races, |number, race| results.race(number, race))?
             + findings.each(&analysis.deadlocks, |number, deadlock| results.deadlock(number, deadlock))?
             + findings.each(&analysis.faults, |number, fault| results.fault(number, fault))?
@@ -191,7 +192,18 @@ struct Results<'a, W> {
     trace: &'a Trace,
     counts: &'a ThreadCounts<'a>,
     analysis: &'a Analysis,
+    confirmations: Option<&'a Confirmations>,
     path: &'a str,
+}
+
+/// Properties that not every result has.
+#[derive(Default)]
+struct More<'a> {
+    count: Option<u64>,
+    /// Why it is only a candidate.
+    reason: Option<&'a str>,
+    /// What a replay has shown.
+    confirmation: Option<&'a Confirmation>,
 }
 
 impl<W: Write> Results<'_, W> {
@@ -206,7 +218,10 @@ impl<W: Write> Results<'_, W> {
         };
         self.begin(rule, &headline, &pair)?;
         self.code_flow(&text::leads_up(self.trace, race), &text::race_goal(self.trace, race))?;
-        self.end(&format!("R{number}"), race.engine.name(), race.level.word(), Some(race.count), None)
+        let confirmation = self.confirmations.and_then(|all| all.race(number));
+        let (engine, level) = (race.engine.name(), race.level.word());
+        let more = More { count: Some(race.count), confirmation, ..More::default() };
+        self.end(&format!("R{number}"), engine, level, more)
     }
 
     fn deadlock(&mut self, number: u64, deadlock: &Deadlock) -> io::Result<()> {
@@ -214,7 +229,9 @@ impl<W: Write> Results<'_, W> {
         self.begin(Rule::Deadlock, &headline, &deadlock.pending)?;
         let holders = text::holders(self.trace, deadlock);
         self.code_flow(&deadlock.witness, &text::deadlock_goal(self.trace, deadlock, &holders))?;
-        self.end(&format!("D{number}"), deadlock.engine.name(), deadlock.level.word(), None, None)
+        let confirmation = self.confirmations.and_then(|all| all.deadlock(number));
+        let (engine, level) = (deadlock.engine.name(), deadlock.level.word());
+        self.end(&format!("D{number}"), engine, level, More { confirmation, ..More::default() })
     }
 
     /// If it happened no schedule has to prove it: its events are all there is.
@@ -228,14 +245,16 @@ impl<W: Write> Results<'_, W> {
                 Fault::LEVEL.word()
             }
         };
-        self.end(&format!("F{number}"), fault.engine.name(), level, Some(fault.count), None)
+        let more = More { count: Some(fault.count), ..More::default() };
+        self.end(&format!("F{number}"), fault.engine.name(), level, more)
     }
 
     fn candidate(&mut self, number: u64, pair: &Candidate) -> io::Result<()> {
         let headline = text::candidate_headline(self.trace, pair);
         self.begin(Rule::Candidate, &headline, &[pair.first, pair.second])?;
         let level = Candidate::LEVEL.word();
-        self.end(&format!("C{number}"), pair.engine.name(), level, Some(pair.count), Some(&pair.reason))
+        let more = More { count: Some(pair.count), reason: Some(&pair.reason), ..More::default() };
+        self.end(&format!("C{number}"), pair.engine.name(), level, more)
     }
 
     fn begin(&mut self, rule: Rule, message: &str, events: &[EventId]) -> io::Result<()> {
@@ -259,7 +278,8 @@ impl<W: Write> Results<'_, W> {
         self.json.end()
     }
 
-    fn end(&mut self, id: &str, engine: &str, level: &str, count: Option<u64>, reason: Option<&str>) -> io::Result<()> {
+    fn end(&mut self, id: &str, engine: &str, level: &str, more: More) -> io::Result<()> {
+        let More { count, reason, confirmation } = more;
         let json = &mut *self.json;
         json.object_at("properties")?;
         json.string_at("id", id)?;
@@ -271,6 +291,9 @@ impl<W: Write> Results<'_, W> {
         }
         if let Some(reason) = reason {
             json.string_at("reason", reason)?;
+        }
+        if let Some(confirmation) = confirmation {
+            json.boolean_at("confirmed", confirmation.is_confirmed())?;
         }
         json.end()?;
         json.end()

@@ -10,7 +10,7 @@ use snag_pipeline::{Analysis, Candidate, Deadlock, EngineReport, Left, Race, Sub
 use snag_report::html::Html;
 use snag_report::json::Json;
 use snag_report::sarif::Sarif;
-use snag_report::{Findings, Report, Suppressions, Unread, Witnesses};
+use snag_report::{Confirmation, Confirmations, Findings, Report, Suppressions, Unread, Witnesses};
 use std::path::Path;
 
 const TRACE: &str = "\
@@ -103,6 +103,9 @@ fn print(make: impl for<'a> FnOnce(&'a mut Vec<u8>) -> Box<dyn Report + 'a>) -> 
     let (trace, mut analysis) = (trace(), analysis());
     let suppressions = Suppressions::parse("race:nothing\n").unwrap();
     let suppressed = suppressions.apply(&trace, None, &mut analysis);
+    let why = "the program exited with status 0".to_owned();
+    let confirmations =
+        Confirmations { races: vec![Confirmation::Confirmed], deadlocks: vec![Confirmation::NotConfirmed(why)] };
     let mut out = Vec::new();
     let mut report = make(&mut out);
     let findings = Findings {
@@ -112,6 +115,7 @@ fn print(make: impl for<'a> FnOnce(&'a mut Vec<u8>) -> Box<dyn Report + 'a>) -> 
         analysis: &analysis,
         suppressed: Some(&suppressed),
         background: None,
+        confirmations: Some(&confirmations),
         enough: &|| false,
     };
     report.trace(&findings).unwrap();
@@ -141,6 +145,10 @@ fn json_satisfies_its_schema() {
     assert_eq!(findings["deadlocks"][0]["pending"][1]["lock"], "l");
     let witness = &findings["deadlocks"][0]["witness"];
     assert_eq!(witness.to_string(), r#"{"counts":{"a":1,"b":1,"main":2},"then":[3]}"#);
+    assert_eq!(findings["races"][0]["confirmed"], true);
+    assert_eq!(findings["races"][0].get("why_not"), None);
+    assert_eq!(findings["deadlocks"][0]["confirmed"], false);
+    assert_eq!(findings["deadlocks"][0]["why_not"], "the program exited with status 0");
     assert_eq!(findings["engines"][0]["events_per_second"], 0.0);
     assert_eq!(findings["candidates"][0]["id"], "C1");
     assert_eq!(document["errors"][0]["message"], "line 1: bad");

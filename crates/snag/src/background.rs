@@ -48,6 +48,11 @@ impl Recording {
         Ok(Some(recorded))
     }
 
+    /// What was recorded beside the events.
+    pub fn recorded(&self) -> &Recorded {
+        &self.recorded
+    }
+
     /// Code of the program that nobody saw, and why.
     pub fn unseen(&self) -> &[String] {
         &self.recorded.unseen

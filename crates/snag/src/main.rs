@@ -13,6 +13,7 @@
 mod background;
 mod cli;
 mod commands;
+mod confirm;
 mod context;
 #[cfg(unix)]
 mod cut_off;

@@ -5,6 +5,7 @@
 //! but every report says that it is missing, and the exit status is 2.
 
 use crate::background::Recording;
+use crate::confirm;
 use crate::context::Context;
 use crate::failure::{Failure, Status};
 use crate::input;
@@ -19,7 +20,8 @@ use snag_model::Trace;
 use snag_pipeline::condense::Condensed;
 use snag_pipeline::{Again, Analysis, Options, Settings, SoFar};
 use snag_recorder::recorded::Part;
-use snag_report::{Background, Findings, Report, Suppressed, Suppressions, Unread};
+use snag_report::{Background, Confirmation, Confirmations, Findings, Report, Suppressed, Suppressions, Unread};
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -43,6 +45,8 @@ pub struct Job<'a> {
     pub source_roots: &'a [PathBuf],
     /// What is predicted although some code was not seen is left out.
     pub strict: bool,
+    /// The recorded program and its arguments, if it is to be driven to everything that is found.
+    pub confirm: Option<&'a [OsString]>,
 }
 
 /// Why a trace is not in the report.
@@ -192,9 +196,42 @@ fn one(
     *found |= !analysis.races.is_empty() || !analysis.deadlocks.is_empty() || !analysis.faults.is_empty();
     let (events, suppressed) = (events as u64, suppressed.as_deref());
     let enough = || time.is_enough();
-    let findings =
-        Findings { path: &name, trace: &trace, events, analysis: &analysis, suppressed, background, enough: &enough };
+    let confirmations =
+        job.confirm.map(|command| confirmations(context, recording.as_ref(), part, &trace, command, &analysis));
+    let findings = Findings {
+        path: &name,
+        trace: &trace,
+        events,
+        analysis: &analysis,
+        suppressed,
+        background,
+        confirmations: confirmations.as_ref(),
+        enough: &enough,
+    };
     report.trace(&findings).map_err(Stop::Output)
+}
+
+/// What replays show of the findings. One of which the recording is not all there has no schedule to follow.
+fn confirmations(
+    context: &Context,
+    recording: Option<&Recording>,
+    part: Part,
+    trace: &Trace,
+    command: &[OsString],
+    analysis: &Analysis,
+) -> Confirmations {
+    match recording {
+        Some(recording) if part == Part::Whole => {
+            confirm::all(context, (trace, recording.recorded()), command, analysis)
+        }
+        _ => {
+            let not = || Confirmation::NotConfirmed("the recording was not read to its end".to_owned());
+            Confirmations {
+                races: analysis.races.iter().map(|_| not()).collect(),
+                deadlocks: analysis.deadlocks.iter().map(|_| not()).collect(),
+            }
+        }
+    }
 }
 
 /// Analyses a trace of which only a part is in memory. If something is found in it, the whole trace is returned with it, or its

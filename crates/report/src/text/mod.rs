@@ -14,6 +14,7 @@ pub(crate) use fit::{display_width, pad_left, pad_right};
 pub use style::Style;
 
 use crate::background::Background;
+use crate::confirm::{Confirmation, Confirmations};
 use crate::digest::{Goal, Row, digest};
 use crate::findings::{Findings, Report, Unread};
 use crate::number::{counted, grouped, seconds};
@@ -48,10 +49,11 @@ impl<W: Write> Text<W> {
 
 impl<W: Write> Report for Text<W> {
     fn trace(&mut self, findings: &Findings) -> io::Result<()> {
-        let Findings { path, trace, events, analysis, suppressed, background, enough } = *findings;
+        let Findings { path, trace, events, analysis, suppressed, background, confirmations, enough } = *findings;
         let (out, style) = (&mut self.out, &self.style);
         let counts = ThreadCounts::new(trace);
-        let mut writer = TraceText { out, style, trace, counts: &counts, events, analysis, background, enough };
+        let mut writer =
+            TraceText { out, style, trace, counts: &counts, events, analysis, background, confirmations, enough };
         if self.style.headings {
             writeln!(writer.out, "{}\n", self.style.bold(format_args!("== {} ==", words::clean(path))))?;
         }
@@ -65,6 +67,9 @@ impl<W: Write> Report for Text<W> {
         if !self.style.quiet {
             for report in analysis.engines.iter().filter(|report| has_something_to_say(report, analysis)) {
                 writer.summary(report, analysis, suppressed.is_some())?;
+            }
+            if let Some(text) = confirmations.and_then(confirmed_line) {
+                writeln!(writer.out, "{text}")?;
             }
             if let Some(text) = unseen_line(analysis) {
                 writeln!(writer.out, "{}", self.style.warn(format_args!("{text}")))?;
@@ -98,6 +103,7 @@ struct TraceText<'a, W> {
     events: u64,
     analysis: &'a Analysis,
     background: Option<&'a dyn Background>,
+    confirmations: Option<&'a Confirmations>,
     enough: &'a dyn Fn() -> bool,
 }
 
@@ -108,6 +114,9 @@ impl<W: Write> TraceText<'_, W> {
         self.accesses(race.first, race.second, &race.locks_first, &race.locks_second)?;
         self.surroundings(race)?;
         self.line(&guarantee(self.analysis, race.engine, race.level.word()))?;
+        if let Some(confirmation) = self.confirmations.and_then(|all| all.race(number)) {
+            self.line(&race_confirmation(confirmation))?;
+        }
         for line in changes(self.trace, race) {
             self.line(&line)?;
         }
@@ -124,6 +133,9 @@ impl<W: Write> TraceText<'_, W> {
             self.line(&waiting(trace, event, holders))?;
         }
         self.line(&deadlock_guarantee(trace, self.analysis, deadlock))?;
+        if let Some(confirmation) = self.confirmations.and_then(|all| all.deadlock(number)) {
+            self.line(&deadlock_confirmation(confirmation))?;
+        }
         if deadlock.count > 1 {
             self.line(&cycle_count(deadlock.count))?;
         }
@@ -413,6 +425,34 @@ pub(crate) fn guarantee(analysis: &Analysis, engine: EngineRef, level: &str) -> 
         );
     }
     format!("found by {engine}, proved: the checker accepted the schedule below (level {level})")
+}
+
+/// What a replay has shown of a race.
+pub(crate) fn race_confirmation(confirmation: &Confirmation) -> String {
+    confirmation_line(confirmation, "a replay stopped both threads in front of these accesses")
+}
+
+/// What a replay has shown of a deadlock.
+pub(crate) fn deadlock_confirmation(confirmation: &Confirmation) -> String {
+    confirmation_line(confirmation, "a replay stopped the threads in front of locks that the others hold")
+}
+
+fn confirmation_line(confirmation: &Confirmation, seen: &str) -> String {
+    match confirmation.why_not() {
+        None => format!("confirmed: {seen}"),
+        Some(why) => format!("not confirmed by a replay: {}", words::clean(why)),
+    }
+}
+
+/// How many findings replays have confirmed; nothing if none was to be replayed.
+pub(crate) fn confirmed_line(all: &Confirmations) -> Option<String> {
+    let count = |kind: &[Confirmation], noun: &str| {
+        let confirmed = kind.iter().filter(|one| one.is_confirmed()).count() as u64;
+        (!kind.is_empty()).then(|| format!("{} of {}", grouped(confirmed), counted(kind.len() as u64, noun)))
+    };
+    let kinds = [count(&all.races, "race"), count(&all.deadlocks, "deadlock")];
+    let kinds: Vec<String> = kinds.into_iter().flatten().collect();
+    (!kinds.is_empty()).then(|| format!("confirmed by replays: {}", kinds.join(", ")))
 }
 
 /// What is otherwise in the schedule than it was in the trace: branches that go the other way, and reads with other values.

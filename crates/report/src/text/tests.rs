@@ -56,6 +56,7 @@ fn print(trace: &Trace, analysis: &Analysis, style: Style) -> String {
         analysis,
         suppressed: None,
         background: None,
+        confirmations: None,
         enough: &|| false,
     })
     .unwrap();

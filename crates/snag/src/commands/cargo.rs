@@ -34,6 +34,10 @@ pub struct Args {
     /// Keep the trace in this file; for one program. So is a report in a file (-o)
     #[arg(long, value_name = "TRACE")]
     keep: Option<PathBuf>,
+    /// Drive the program to each finding in a run of its own, and say which of them are confirmed; what it prints then is not
+    /// shown
+    #[arg(long, conflicts_with = "free_running")]
+    confirm: bool,
     #[command(flatten)]
     how: How,
     #[command(flatten)]
@@ -125,8 +129,13 @@ pub fn run(context: &Context, args: Args) -> Result<Status, Failure> {
             // As cargo does.
             let _ = std::env::set_current_dir(folder);
         }
-        let program =
-            Program { command: &command, how: &args.how, keep: args.keep.as_deref(), exit_with_program: false };
+        let program = Program {
+            command: &command,
+            how: &args.how,
+            keep: args.keep.as_deref(),
+            exit_with_program: false,
+            confirm: args.confirm,
+        };
         // What is wrong with one does not keep the others from being tested.
         status = status.and(match run::one(context, &program, &args.check) {
             Ok(status) => status,

@@ -17,6 +17,7 @@ use snag_report::json::Json;
 use snag_report::sarif::Sarif;
 use snag_report::text::Text;
 use snag_report::{Style, Suppressions, Witnesses, live};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -235,6 +236,7 @@ pub fn analyse(context: &Context, args: &Analysis, traces: &[PathBuf]) -> Result
 /// An analysis whose options are known to be good: their files can be read, that of the report can be written.
 pub struct Prepared<'a> {
     args: &'a Analysis,
+    confirm: Option<&'a [OsString]>,
     suppressions: Option<Suppressions>,
     globals: Vec<Global>,
     output: Output,
@@ -254,6 +256,7 @@ impl Analysis {
         }
         Ok(Prepared {
             args: self,
+            confirm: None,
             suppressions: self.suppressions.as_deref().map(read_suppressions).transpose()?,
             globals: snag_formats::globals::parse(&self.global)?,
             output: Output::open(self.output.as_deref())?,
@@ -308,9 +311,14 @@ impl Analysis {
 }
 
 impl<'a> Prepared<'a> {
+    /// The same with replays of this program that confirm what is found.
+    pub fn confirming(self, command: Option<&'a [OsString]>) -> Prepared<'a> {
+        Prepared { confirm: command, ..self }
+    }
+
     /// The same with what a recorded program says about its reports: its options, and suppressions beside the user's.
-    pub fn with_wishes<'b>(self, args: &'b Analysis, suppressions: &str) -> Result<Prepared<'b>, Failure> {
-        let Prepared { args: before, suppressions: known, globals, output } = self;
+    pub fn with_wishes(self, args: &'a Analysis, suppressions: &str) -> Result<Prepared<'a>, Failure> {
+        let Prepared { args: before, confirm, suppressions: known, globals, output } = self;
         let mut known = match known {
             None if args.suppressions != before.suppressions => {
                 args.suppressions.as_deref().map(read_suppressions).transpose()?
@@ -322,12 +330,12 @@ impl<'a> Prepared<'a> {
                 .map_err(|(line, message)| format!("__tsan_default_suppressions: line {line}: {message}"))?;
             known.get_or_insert_default().add(built_in);
         }
-        Ok(Prepared { args, suppressions: known, globals, output })
+        Ok(Prepared { args, confirm, suppressions: known, globals, output })
     }
 
     /// Analyses traces and reports.
     pub fn analyse(self, context: &Context, traces: &[PathBuf]) -> Result<Status, Failure> {
-        let Prepared { args, suppressions, globals, output } = self;
+        let Prepared { args, confirm, suppressions, globals, output } = self;
         let full = args.full || args.witness == Witness::Full;
         let style = Style { full, headings: traces.len() > 1, ..context.style(!output.is_stdout()) };
         let job = Job {
@@ -342,6 +350,7 @@ impl<'a> Prepared<'a> {
             }),
             source_roots: &args.source_root,
             strict: args.strict,
+            confirm,
         };
         survey::run(context, &job, output, |out| match args.format {
             Format::Text => Box::new(Text::new(out, style)),

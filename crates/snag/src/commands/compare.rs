@@ -64,6 +64,7 @@ pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
         whole: u64::MAX,
         source_roots: &[],
         strict: false,
+        confirm: None,
     };
     survey::run(context, &job, Output::open(None)?, |out| match args.format {
         Format::Text => Box::new(Table::new(out, style)),

@@ -5,17 +5,18 @@ mod many;
 
 use crate::background::Recording;
 use crate::commands::check::folder_is_there;
+use crate::confirm::{self, Goal};
 use crate::context::Context;
 use crate::failure::{Failure, Status};
 use crate::input::{self, Source};
 use crate::interrupt::{self, Doing, Then};
 use crate::output::Output;
-use snag_model::{EventId, RaceKind, Trace};
-use snag_pipeline::{Analysis, Deadlock, Race};
-use snag_recorder::Recorded;
+use snag_model::Trace;
+use snag_pipeline::Analysis;
 use snag_recorder::recorded::Part;
 use snag_recorder::recorder::FREELY;
 use snag_recorder::replay::{self, Driven, Repeated, Standing};
+use snag_recorder::{Prints, Recorded};
 use snag_report::{Background, describe};
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -29,10 +30,11 @@ use std::path::{Path, PathBuf};
   snag check run.snag                what could have gone wrong: R1, R2, ...
   snag replay run.snag --race R1     make it happen
   snag replay run.snag --race D1     the same for a deadlock
+  snag replay run.snag --all         each of them in a run of its own, a line for each
   snag replay run.snag --race R1 --many 20   what comes of it, with either access first
 
 Exit status: 0 the run was repeated; 1 the race or deadlock is confirmed, or with --many, changes what comes out; 2 it went another
-way, or an error.
+way, or an error. With --all, 0 there is nothing to confirm; 1 all are confirmed; 2 some are not, or an error.
 
 What is going to be run is said before. A recording that was not made by this user on this machine may name any command, and in
 another folder than that of the recording, or after the program was changed, the same command may do something else: then it
@@ -44,6 +46,10 @@ pub struct Args {
     /// Drive the program to this race or deadlock, as 'snag check' numbers them, and stop in front of it
     #[arg(long, value_name = "ID")]
     race: Option<String>,
+    /// Drive the program to everything that 'snag check' finds, in one run after the other, and say what is confirmed; what the
+    /// program prints is not shown
+    #[arg(long, conflicts_with_all = ["race", "many", "source_root"])]
+    all: bool,
     /// Run N times through the race with each of the two accesses first, and compare how the program ends
     #[arg(long, value_name = "N", requires = "race", value_parser = clap::value_parser!(u64).range(1..))]
     many: Option<u64>,
@@ -88,6 +94,11 @@ fn replay(context: &Context, args: &Args) -> Result<Status, Failure> {
     command::announce(&command);
     warn_about_changes(context, &recorded, &command);
     match &args.race {
+        None if args.all => {
+            // For names of variables.
+            Recording::name_variables(&args.trace, &mut trace, Part::Whole)?;
+            everything(context, &trace, &recorded, &command)
+        }
         None => repeat(context, &trace, &recorded, command),
         Some(id) => {
             let background = Recording::read(&args.trace, &mut trace, Part::Whole, &args.source_root)?;
@@ -149,29 +160,6 @@ fn repeat(context: &Context, trace: &Trace, recorded: &Recorded, command: Vec<Os
     Ok(status)
 }
 
-/// What a program can be driven to.
-enum Goal<'a> {
-    Race(&'a Race),
-    Deadlock(&'a Deadlock),
-}
-
-impl<'a> Goal<'a> {
-    /// The finding that `snag check` gives this number.
-    fn by_id(analysis: &'a Analysis, id: &str) -> Option<Goal<'a>> {
-        let index = |prefix: char| id.strip_prefix(prefix)?.parse::<usize>().ok()?.checked_sub(1);
-        let race = index('R').and_then(|index| analysis.races.get(index)).map(Goal::Race);
-        race.or_else(|| index('D').and_then(|index| analysis.deadlocks.get(index)).map(Goal::Deadlock))
-    }
-
-    /// The events in front of which the threads are to stand.
-    fn then(&self) -> Vec<EventId> {
-        match self {
-            Goal::Race(race) => vec![race.first, race.second],
-            Goal::Deadlock(deadlock) => deadlock.pending.clone(),
-        }
-    }
-}
-
 /// `R1 to R3 and D1`.
 fn known(analysis: &Analysis) -> String {
     let range = |prefix: char, count: usize| match count {
@@ -184,6 +172,19 @@ fn known(analysis: &Analysis) -> String {
     if ranges.is_empty() { "none".to_owned() } else { ranges.join(" and ") }
 }
 
+/// What `snag check` finds by itself.
+fn analyse(context: &Context, trace: &Trace) -> Analysis {
+    let options = snag_pipeline::Options {
+        settings: snag_pipeline::Settings { jobs: context.jobs, ..Default::default() },
+        spurious: true,
+        ..Default::default()
+    };
+    let bars = context.bars();
+    let analysis = snag_pipeline::analyse(trace, &options, &bars);
+    bars.clear();
+    analysis
+}
+
 fn race(
     context: &Context,
     args: &Args,
@@ -193,63 +194,77 @@ fn race(
     command: Vec<OsString>,
     id: &str,
 ) -> Result<Status, Failure> {
-    let options = snag_pipeline::Options {
-        settings: snag_pipeline::Settings { jobs: context.jobs, ..Default::default() },
-        spurious: true,
-        ..Default::default()
-    };
-    let bars = context.bars();
-    let analysis = snag_pipeline::analyse(trace, &options, &bars);
-    bars.clear();
+    let analysis = analyse(context, trace);
     begin()?;
     let Some(goal) = Goal::by_id(&analysis, id) else {
         let path = args.trace.display();
         return Err(format!("{path}: there is no race {id}; 'snag check' shows {}", known(&analysis)).into());
     };
-    if let Goal::Race(race) = goal
-        && race.kind == RaceKind::Order
-    {
-        let why =
-            "in a race by memory order one access comes first in every run; what is wrong is that nothing orders them";
+    if let Some(why) = goal.cannot_be_replayed() {
         return Err(format!("{id} cannot be replayed: {why}").into());
     }
-    let then = goal.then();
-    let (witness, spurious) = match goal {
-        Goal::Race(race) => (&race.witness, &race.spurious),
-        Goal::Deadlock(deadlock) => (&deadlock.witness, &deadlock.spurious),
-    };
     if let Some(runs) = args.many {
         let Goal::Race(race) = goal else {
             return Err(format!("{id} is a deadlock, which nobody comes through: --many is for races").into());
         };
         return many::run(context, trace, recorded, &command, id, race, runs);
     }
-    let schedule = replay::along_witness(trace, recorded, witness.iter(trace), spurious, &then)?;
-    context.detail(&format!("driving the program through {} turns", schedule.len()));
-    begin()?;
-    let driven = replay::drive(trace, recorded, command, schedule, &then)?;
+    let driven = goal.drive(context, (trace, recorded), &command, Prints::AsWeDo)?;
     begin()?;
     let mut out = Output::open(None)?;
     let status = match driven {
         Driven::Confirmed(standing) => {
-            let (what, how) = match goal {
-                Goal::Race(race) => (
-                    describe::race(trace, race.first, race.second),
-                    "both threads have been stopped in front of their accesses:",
-                ),
-                Goal::Deadlock(deadlock) => (
-                    describe::deadlock(trace, deadlock),
-                    "the threads have been stopped in front of locks that the others hold:",
-                ),
+            let how = match goal {
+                Goal::Race(_) => "both threads have been stopped in front of their accesses:",
+                Goal::Deadlock(_) => "the threads have been stopped in front of locks that the others hold:",
             };
-            writeln!(out, "{id} confirmed: {what}\n{how}")?;
+            writeln!(out, "{id} confirmed: {}\n{how}", headline(trace, goal))?;
             show(&mut out, trace, background, &standing)?;
             Status::Found
         }
         Driven::Diverged { done, all, why } => {
-            writeln!(out, "{id} not confirmed: after {done} of {all} turns {why}")?;
+            writeln!(out, "{id} not confirmed: {}", confirm::diverged(done, all, &why))?;
             Status::Error
         }
+    };
+    out.commit().map_err(|failure| failure.with_status(status))?;
+    Ok(status)
+}
+
+fn headline(trace: &Trace, goal: Goal) -> String {
+    match goal {
+        Goal::Race(race) => describe::race(trace, race.first, race.second),
+        Goal::Deadlock(deadlock) => describe::deadlock(trace, deadlock),
+    }
+}
+
+/// Replays all that `snag check` finds, one line for each.
+fn everything(context: &Context, trace: &Trace, recorded: &Recorded, command: &[OsString]) -> Result<Status, Failure> {
+    let analysis = analyse(context, trace);
+    begin()?;
+    let confirmations = confirm::all(context, (trace, recorded), command, &analysis);
+    begin()?;
+    let races = analysis.races.iter().map(Goal::Race).zip(&confirmations.races).enumerate();
+    let deadlocks = analysis.deadlocks.iter().map(Goal::Deadlock).zip(&confirmations.deadlocks).enumerate();
+    let named = races.map(|(index, one)| (format!("R{}", index + 1), one));
+    let named = named.chain(deadlocks.map(|(index, one)| (format!("D{}", index + 1), one)));
+    let mut out = Output::open(None)?;
+    let (mut all, mut confirmed) = (0, 0);
+    for (id, (goal, confirmation)) in named {
+        all += 1;
+        match confirmation.why_not() {
+            None => {
+                confirmed += 1;
+                writeln!(out, "{id} confirmed: {}", headline(trace, goal))?;
+            }
+            Some(why) => writeln!(out, "{id} not confirmed: {why}\n    {}", headline(trace, goal))?,
+        }
+    }
+    writeln!(out, "{confirmed} of {all} confirmed")?;
+    let status = match (all, confirmed) {
+        (0, _) => Status::Clean,
+        (all, confirmed) if all == confirmed => Status::Found,
+        _ => Status::Error,
     };
     out.commit().map_err(|failure| failure.with_status(status))?;
     Ok(status)

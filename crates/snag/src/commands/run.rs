@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 Examples:
   snag run -- ./server --port 8080        races that this run could have had
   snag run --keep run.snag -- ./prog      keep the trace, to check or replay it again
+  snag run --confirm -- ./prog            run it again for each finding, up to there
   snag run --format json -o found.json -- ./prog
   snag run --format json -- ./prog | jq . what the program prints goes to standard error then
 
@@ -33,6 +34,10 @@ pub struct Args {
     /// If nothing is found, exit with the status of the program
     #[arg(long)]
     exit_with_program: bool,
+    /// Drive the program to each finding in a run of its own, and say which of them are confirmed; what it prints then is not
+    /// shown
+    #[arg(long, conflicts_with = "free_running")]
+    confirm: bool,
     #[command(flatten)]
     how: How,
     #[command(flatten)]
@@ -52,12 +57,15 @@ pub struct Program<'a> {
     pub keep: Option<&'a Path>,
     /// Whether the result is the status of the program if nothing was found.
     pub exit_with_program: bool,
+    /// Whether it is run again for each finding.
+    pub confirm: bool,
 }
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<Status, Failure> {
-    let Args { keep, exit_with_program, how, check, command } = args;
-    let program = Program { command, how, keep: keep.as_deref(), exit_with_program: *exit_with_program };
+    let Args { keep, exit_with_program, confirm, how, check, command } = args;
+    let (keep, exit_with_program, confirm) = (keep.as_deref(), *exit_with_program, *confirm);
+    let program = Program { command, how, keep, exit_with_program, confirm };
     one(context, &program, check)
 }
 
@@ -103,7 +111,7 @@ fn record_and_check(
     worth_keeping: &mut bool,
 ) -> Result<Status, Failure> {
     // What is wrong with the options is said before the program has run for an hour.
-    let prepared = check.prepare_for_recording()?;
+    let prepared = check.prepare_for_recording()?.confirming(program.confirm.then_some(program.command));
     let prints = if check.owns_stdout() { Prints::ToStandardError } else { Prints::AsWeDo };
     let summary = match record::record(context, program.command, program.how.settings(), prints, path) {
         Ok(summary) => summary,

@@ -4,6 +4,7 @@
 
 mod asked;
 mod attempts;
+mod confirming;
 mod draining;
 mod endings;
 mod examples;
