@@ -17,6 +17,7 @@
 
 mod blocks;
 mod columns;
+mod contended;
 mod entries;
 mod extra;
 mod file;
@@ -28,10 +29,11 @@ mod recording;
 mod write;
 
 pub use blocks::repaired;
+pub use contended::{Contended, Late, Numbers, Touched};
 pub use extra::{Extra, read_extras};
 pub use file::SnagFile;
 pub use read::SnagReader;
-pub use recorded::{Batch, RecordedEvent, Spot, SpotId};
+pub use recorded::{AccessOf, Batch, Noted, RecordedEvent, Spot, SpotId};
 pub use recording::RecordingWriter;
 pub use write::SnagWriter;
 
@@ -78,6 +80,8 @@ enum Kind {
     Extra = 6,
     /// Events as a program was recorded: by address.
     Recorded = 7,
+    /// Which recorded events other threads can interfere with: see [`contended`]. Passed over by readers of all events.
+    Contended = 8,
     /// Number of events, layout, where the index is. Always [`END_LENGTH`] long, so that it can be found from behind.
     End = 5,
 }
@@ -87,9 +91,18 @@ const END_LENGTH: usize = 24;
 
 impl Kind {
     fn from_code(code: u8) -> Option<Kind> {
-        [Kind::Names, Kind::Events, Kind::Comments, Kind::Index, Kind::End, Kind::Extra, Kind::Recorded]
-            .into_iter()
-            .find(|k| *k as u8 == code)
+        [
+            Kind::Names,
+            Kind::Events,
+            Kind::Comments,
+            Kind::Index,
+            Kind::End,
+            Kind::Extra,
+            Kind::Recorded,
+            Kind::Contended,
+        ]
+        .into_iter()
+        .find(|k| *k as u8 == code)
     }
 
     fn has_events(self) -> bool {

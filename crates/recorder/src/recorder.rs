@@ -303,6 +303,8 @@ impl Recorder {
             }
         };
         let readable = writer.readable();
+        let mut writer = writer;
+        writer.with_contended();
         let mut output = Output { writer, told: 0, unwritten: None };
         output.extra(self.about());
         let mut written = (Instant::now(), 0);
@@ -351,6 +353,7 @@ impl Recorder {
         }
         let events = self.translator.count() as u64;
         output.end_block(&mut self.translator);
+        output.end_contended(&mut self.translator);
         output.extra(self.translator.layouts());
         let Output { writer, mut unwritten, .. } = output;
         if unwritten.is_none() {
@@ -666,7 +669,33 @@ impl Output {
         self.beside(translator);
     }
 
+    /// Says that it is known of all events whether others can interfere with them, if it is.
+    fn end_contended(&mut self, translator: &mut Translator) {
+        let last = translator.end_contended();
+        self.contention(translator);
+        if let Some(last) = last.filter(|_| self.unwritten.is_none()) {
+            let written = self.writer.end_contended(&last, &translator.tables);
+            self.note(written);
+        }
+    }
+
+    /// What was found out about memory that others can interfere with.
+    fn contention(&mut self, translator: &mut Translator) {
+        let (late, touched) = translator.take_contention();
+        if !translator.knows_contended() {
+            self.writer.without_contended();
+        }
+        if self.unwritten.is_none() {
+            let written = self
+                .writer
+                .late(&late)
+                .and_then(|()| touched.into_iter().try_for_each(|touched| self.writer.touched(touched)));
+            self.note(written);
+        }
+    }
+
     fn beside(&mut self, translator: &mut Translator) {
+        self.contention(translator);
         for block in translator.take_beside() {
             self.extra(block);
         }

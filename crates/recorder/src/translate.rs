@@ -11,6 +11,7 @@
 
 mod around;
 mod calls;
+mod contention;
 mod extent;
 mod faults;
 mod freely;
@@ -37,7 +38,7 @@ pub use methods::Unseen;
 use objects::Objects;
 use quick::{FoundSpot, NEAR, Near, Runs, SPOTS};
 use shadow::{Shadow, Visit};
-use snag_formats::snag_format::{Batch, RecordedEvent};
+use snag_formats::snag_format::{Batch, Late, Noted, RecordedEvent, Touched};
 use snag_model::{CondId, LocId, LockId, MemoryOrder, Op, Primitive, Space, Tables, ThreadId, VarId, Variable};
 use std::collections::{HashMap, HashSet};
 use synchronisation::sync_name;
@@ -95,6 +96,8 @@ pub struct Translator {
     shadow: Shadow,
     threads: Vec<ThreadState>,
     current: usize,
+    /// How many events there were when its turn began.
+    turn: usize,
     /// By number.
     notifies: HashMap<u64, Notified, BuildWordHasher>,
     /// Whether the thread that runs cannot do just anything.
@@ -144,6 +147,8 @@ struct ThreadState {
     joined: bool,
     /// Number of its last visit to a block of the recording.
     visit: u32,
+    /// How many events there were when its last turn ended.
+    last: usize,
     /// The lock that it waits for, if that is the last thing that it has done.
     wants: Option<Wanted>,
 }
@@ -170,6 +175,8 @@ struct Notified {
     all: bool,
     /// It has woken a thread.
     used: bool,
+    /// See [`contention::Contention::notify`].
+    order: (u32, u32),
 }
 
 /// Visits of threads to blocks of the recording.
@@ -218,6 +225,7 @@ impl Translator {
             shadow: Shadow::new(),
             threads: Vec::new(),
             current: 0,
+            turn: 0,
             notifies: HashMap::default(),
             // Until a thread gets its first turn.
             closely: true,
@@ -343,16 +351,57 @@ impl Translator {
         if self.visits.block != number {
             self.visits.block = number;
             self.visits.first = self.visits.last + 1;
+            self.shadow.contention.begin_epoch(self.count() as u64);
             self.visit();
         }
+    }
+
+    /// Something has come to be ordered after what the thread that runs has done: from now on its accesses are others.
+    fn visit_anew(&mut self) {
+        if let Some(thread) = self.threads.get_mut(self.current) {
+            thread.visit = 0;
+        }
+        self.visit();
+    }
+
+    /// Memory to which other threads came late, and what was touched in which blocks, since the last time.
+    pub fn take_contention(&mut self) -> (Vec<Late>, Vec<Touched>) {
+        let events = self.count() as u64;
+        let contention = &mut self.shadow.contention;
+        contention.resolve(events);
+        (contention.take_late(), contention.take_touched())
+    }
+
+    /// Whether it is known which events other threads can interfere with.
+    pub fn knows_contended(&self) -> bool {
+        self.shadow.contention.is_active()
+    }
+
+    /// At the end, if it is known which events other threads can interfere with: the last ones of threads, which count in any case.
+    pub fn end_contended(&mut self) -> Option<Vec<u64>> {
+        self.note_last();
+        self.shadow.contention.begin_epoch(self.count() as u64);
+        let last = self.threads.iter().filter(|thread| !thread.ended).filter_map(|thread| thread.last.checked_sub(1));
+        let mut last: Vec<u64> = last.map(|event| event as u64).collect();
+        last.sort_unstable();
+        self.knows_contended().then_some(last)
+    }
+
+    /// The turn of the thread that runs ends: its last event so far was in it, if there was any.
+    fn note_last(&mut self) {
+        let count = self.count();
+        if let Some(thread) = self.threads.get_mut(self.current).filter(|_| count > self.turn) {
+            thread.last = count;
+        }
+        self.turn = count;
     }
 
     /// The visit of the thread that runs to the block that is being filled.
     fn visit(&mut self) {
         let visits = &mut self.visits;
         if visits.last == Visit::MOST {
-            self.shadow.forget_told();
-            (visits.first, visits.last) = (1, 0);
+            visits.last = self.shadow.forget_told();
+            visits.first = visits.last + 1;
             self.threads.iter_mut().for_each(|thread| thread.visit = 0);
         }
         let number = match self.threads.get_mut(self.current) {
@@ -367,6 +416,7 @@ impl Translator {
             }
         };
         self.runs.visit = Visit::numbered(number, visits.first);
+        self.shadow.contention.visits(self.runs.visit);
     }
 
     /// The threads that hold the lock at an address.
@@ -425,6 +475,8 @@ impl Translator {
             op::FORK => {
                 let child = self.thread(a as usize);
                 self.plain(Op::Fork, child.0, 0, pc);
+                self.shadow.contention.fork(a as usize);
+                self.visit_anew();
             }
             op::BEGIN => self.plain(Op::Begin, 0, 0, pc),
             op::END => {
@@ -436,6 +488,7 @@ impl Translator {
                 let child = self.thread(a as usize);
                 self.threads[a as usize].joined = true;
                 self.plain(Op::Join, child.0, 0, pc);
+                self.shadow.contention.join(a as usize);
             }
             op::WAIT_BEGIN => self.wait_begin(a, b, pc),
             op::WAKE => self.wake(a, b, pc),
@@ -445,6 +498,7 @@ impl Translator {
                 self.notify(condition, b, code == op::NOTIFY_ALL);
                 let op = if code == op::NOTIFY { Op::Notify } else { Op::NotifyAll };
                 self.plain(op, condition.0, 0, pc);
+                self.visit_anew();
             }
             op::CONDITION_NEW => {
                 self.discard_others(a, pc);
@@ -512,11 +566,13 @@ impl Translator {
     }
 
     fn switch(&mut self, a: u64, steps: u64) {
+        self.note_last();
         self.current = a as u32 as usize;
         self.waits_no_more(self.current);
         self.stopped.remove(&(a as u32));
         self.runs.id = self.thread(self.current);
         self.runs.own = shadow::Own::of(self.current);
+        self.shadow.contention.runs(self.current);
         self.visit();
         self.look_closely();
         self.calls.switch(self.current, steps);
@@ -553,7 +609,8 @@ impl Translator {
         let fits = |value: &i64| (*value as u64).unbounded_shr(8 * size as u32) == 0;
         if let (Op::Read | Op::Write, 1..=8, Some(value)) = (op, size, value.filter(fits)) {
             let spot = self.spot(op, size, pc).spot;
-            return self.batch.access(spot, thread, address, value as u64, !seen);
+            let noted = Noted::new(!seen, self.shadow.is_contended(address, size));
+            return self.batch.access(spot, thread, address, value as u64, noted);
         }
         let location = self.location(pc);
         let hint = (pc ^ pc >> 16) as u16;

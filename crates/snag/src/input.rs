@@ -5,12 +5,14 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::patient::Patient;
 use crate::temporary;
+use snag_formats::snag_format::{Contended, Numbers};
 use snag_formats::{Error, Format, Position, TraceReader};
+use snag_model::room::Room;
 use snag_model::{Events, Tables, Trace};
 use snag_pipeline::Progress;
 use snag_report::Unread;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -81,6 +83,17 @@ impl Source {
             false => failed(error),
         })?;
         Ok(Source::new(&name(path), reader))
+    }
+
+    /// Opens what other threads can interfere with in a recording that says what that is: also the numbers that these events have
+    /// in it, and how many it has.
+    pub fn open_contended(context: &Context, path: &Path) -> Option<(Source, Numbers, u64)> {
+        let file = File::open(path).ok().filter(|file| file.metadata().is_ok_and(|data| data.is_file()))?;
+        // What is wrong with the file is said by those who read all of it.
+        let contended = Contended::open(BufReader::with_capacity(1 << 16, file)).ok().flatten()?;
+        let (numbers, whole) = (contended.numbers(), contended.whole());
+        let reader = TraceReader::new(Box::new(contended), Some(path)).within(Room::new(context.memory));
+        Some((Source::new(&name(path), reader), numbers, whole))
     }
 
     /// A trace that comes from elsewhere.

@@ -71,6 +71,11 @@ impl Read {
 /// Reads a trace: whole if it has up to `most` events, and as much of that as there is time for until `until`. Says also
 /// whether the recording is whole: not cut off, and all was read.
 pub fn read(context: &Context, path: &Path, most: Option<u64>, until: Option<Instant>) -> Result<Taken, Unread> {
+    if most.is_some()
+        && let Some((condensed, once)) = contended(context, path, until)
+    {
+        return Ok((Read::Condensed(condensed, once), true, None));
+    }
     let started = Instant::now();
     let mut source = Source::open(context, path, None)?.until(until);
     let most = most.filter(|_| source.is_file()).map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
@@ -130,6 +135,33 @@ pub fn read(context: &Context, path: &Path, most: Option<u64>, until: Option<Ins
         }
         _ => Err(Unread { path: path.display().to_string(), message: "it has changed while it was read".to_owned() }),
     }
+}
+
+/// Shorter recordings are read whole: that takes no time.
+const LONG: u64 = 1 << 18;
+
+/// About as long it takes to read an event of a recording.
+const TO_READ: Duration = Duration::from_nanos(60);
+
+/// What is left of a recording without what no other thread can interfere with, if it says what that is: most of it need not be
+/// decoded. Also how long it will take to read all of it. `None` if there is no time for it, or something is wrong.
+fn contended(context: &Context, path: &Path, until: Option<Instant>) -> Option<(Condensed, Duration)> {
+    let (source, numbers, whole) = Source::open_contended(context, path)?;
+    if whole < LONG {
+        return None;
+    }
+    let mut source = source.until(until);
+    let (events, _) = source.read_beginning(context, usize::MAX).ok().filter(|_| !source.is_cut_short())?;
+    let (trace, _) = source.into_trace(events);
+    let (read, numbers) = (trace.len(), numbers.take());
+    let condensed = Condensed::of(&trace)?.within(&numbers, whole as usize);
+    drop(trace);
+    let left = condensed.trace.len();
+    context.detail(&format!(
+        "{}: {left} of {whole} events are not about memory of one thread alone; {read} were read",
+        path.display()
+    ));
+    Some((condensed, TO_READ * whole.min(u32::MAX.into()) as u32))
 }
 
 /// So many events are read in a moment.

@@ -9,12 +9,14 @@
 //! * [`mod@reference`]: HB, SHB and FHB and their races, over all pairs of events;
 //! * [`causal`]: CP and WCP and their races, the same way;
 //! * [`abstraction`]: what can happen at the same time if nothing that is read matters;
+//! * [`contended`]: whether a recording lists all that other threads can interfere with;
 //! * [`dense`]: random traces in which everything is symbolic;
 //! * [`exercise`]: what fuzzers and mutation tests do with the bytes of a trace;
 //! * [`random`]: well-formed random traces of every kind, and a driver that shrinks what fails.
 
 pub mod abstraction;
 pub mod causal;
+pub mod contended;
 pub mod dense;
 pub mod exercise;
 pub mod random;

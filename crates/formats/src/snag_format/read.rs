@@ -134,6 +134,14 @@ impl<R: Read> SnagReader<R> {
         SnagReader { piece: usize::MAX, ..self }
     }
 
+    /// Some of the events of a recording will be read, in another way.
+    pub(super) fn partly(mut self) -> Result<SnagReader<R>> {
+        self.seen = None;
+        self.read_file_header()?;
+        self.known.events_are_recorded(true).or_else(|message| Self::error(self.offset, message))?;
+        Ok(self)
+    }
+
     /// An error in the block at `offset`.
     pub(super) fn error<T>(offset: u64, message: impl Into<String>) -> Result<T> {
         Err(Error::new(Position::Offset(offset), message))
@@ -234,8 +242,8 @@ impl<R: Read> SnagReader<R> {
         if self.index.is_some() && header.kind != Kind::End {
             return Self::error(offset, "a block after the index that is not the end");
         }
-        // Nobody needs what is in an extra block here.
-        let wanted = (header, header.kind != Kind::Extra);
+        // Nobody needs what is in these blocks here.
+        let wanted = (header, !matches!(header.kind, Kind::Extra | Kind::Contended));
         let payload = match payload(&mut self.input, wanted, offset, &mut self.stored, &mut self.plain)? {
             Ok(payload) => payload,
             Err(cut_off) => return Ok(Err(cut_off)),
@@ -264,7 +272,7 @@ impl<R: Read> SnagReader<R> {
                 self.open = Some((*header, decoder));
                 return self.read_piece(tables, events).map(Ok);
             }
-            Kind::Extra => {}
+            Kind::Extra | Kind::Contended => {}
             Kind::Index => {
                 // Without what was seen, as many as have room before it.
                 let most = self.seen.as_ref().map_or(offset as usize / BLOCK_HEADER, Vec::len);
@@ -301,6 +309,11 @@ impl<R: Read> SnagReader<R> {
         self.known.events_read(tables);
         self.pass(&header);
         Ok(())
+    }
+
+    /// Gives events that were read in another way the sets that their methods mean.
+    pub(super) fn find_sets(&self, events: &mut Events, from: usize, tables: &Tables) {
+        self.known.find_sets(events, from, tables);
     }
 
     /// Prepares for reading from another block on.

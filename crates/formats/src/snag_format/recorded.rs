@@ -43,7 +43,7 @@ mod guess;
 mod memory;
 
 pub(super) use batch::Taken;
-pub use batch::{Batch, Spot, SpotId};
+pub use batch::{AccessOf, Batch, Noted, Spot, SpotId};
 pub(super) use decode::Decoder;
 pub(super) use encode::Encoder;
 

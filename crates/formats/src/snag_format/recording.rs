@@ -4,6 +4,7 @@
 //! their own. What is written is complete up to a block at any time.
 
 use super::blocks::Blocks;
+use super::contended::{ContendedEvents, Late, Touched, end_payload, memory_payload};
 use super::entries::Written;
 use super::packing::Packing;
 use super::recorded::{Batch, Encoder, Parts, Taken};
@@ -28,6 +29,8 @@ enum Message {
     Block(Kind, Vec<u8>),
     /// Events: how many, payload, ends of its parts.
     Events(usize, Vec<u8>, Parts),
+    /// What was touched among some events.
+    Touched(Touched),
     Flush,
     End(Layout),
 }
@@ -45,6 +48,8 @@ pub struct RecordingWriter<W> {
     /// Events of the blocks handed over.
     count: u64,
     payload: Vec<u8>,
+    /// The events that others can interfere with, as long as that is known.
+    contended: Option<ContendedEvents>,
 }
 
 impl<W: Write + Send + 'static> RecordingWriter<W> {
@@ -66,6 +71,7 @@ impl<W: Write + Send + 'static> RecordingWriter<W> {
                         // Nobody may want it any more.
                         let _ = give_back.send(payload);
                     }
+                    Message::Touched(touched) => blocks.write(Kind::Contended, 0, &touched.payload())?,
                     Message::Flush => {
                         blocks.flush()?;
                         noted.store(events, Ordering::Release);
@@ -89,6 +95,7 @@ impl<W: Write + Send + 'static> RecordingWriter<W> {
             tables: Written::new(),
             count: 0,
             payload: Vec::new(),
+            contended: None,
         })
     }
 
@@ -103,11 +110,50 @@ impl<W: Write + Send + 'static> RecordingWriter<W> {
         let mut taken = Taken::default();
         while taken.accesses < batch.len() {
             let most = if self.count < EARLY { BLOCK_EVENTS } else { RECORDED_EVENTS };
-            if self.encoder.push(batch, &mut taken, most) {
+            let (from, first) = (taken, self.count + self.encoder.len() as u64);
+            let is_full = self.encoder.push(batch, &mut taken, most);
+            if let Some(contended) = &mut self.contended {
+                contended.add(batch, from, taken.accesses, first);
+            }
+            if is_full {
                 self.end_block(tables)?;
             }
         }
         Ok(())
+    }
+
+    /// From the first event on it is known which of them others can interfere with: that is written, too, and at last
+    /// [`RecordingWriter::end_contended`].
+    pub fn with_contended(&mut self) {
+        self.contended = Some(ContendedEvents::new());
+    }
+
+    /// It is not known any more which events others can interfere with.
+    pub fn without_contended(&mut self) {
+        self.contended = None;
+    }
+
+    /// Others came late to some memory.
+    pub fn late(&mut self, memory: &[Late]) -> Result<()> {
+        if self.contended.is_none() || memory.is_empty() {
+            return Ok(());
+        }
+        self.send(Message::Block(Kind::Contended, memory_payload(memory)))
+    }
+
+    /// What was touched among some events, which follow those of the last time.
+    pub fn touched(&mut self, touched: Touched) -> Result<()> {
+        if self.contended.is_none() { Ok(()) } else { self.send(Message::Touched(touched)) }
+    }
+
+    /// Which events others can interfere with is known for all of them. These, ascending, count in any case.
+    pub fn end_contended(&mut self, events: &[u64], tables: &Tables) -> Result<()> {
+        self.end_block(tables)?;
+        let Some(mut contended) = self.contended.take() else { return Ok(()) };
+        for payload in contended.take(true) {
+            self.send(Message::Block(Kind::Contended, payload))?;
+        }
+        self.send(Message::Block(Kind::Contended, end_payload(events)))
     }
 
     /// The number of the block that events come into: see [`Batch::in_block`].
@@ -132,7 +178,9 @@ impl<W: Write + Send + 'static> RecordingWriter<W> {
         payload.clear();
         let parts = self.encoder.finish(&mut payload);
         self.count += events as u64;
-        self.send(Message::Events(events, payload, parts))
+        self.send(Message::Events(events, payload, parts))?;
+        let contended = self.contended.as_mut().map_or(Vec::new(), |contended| contended.take(false));
+        contended.into_iter().try_for_each(|payload| self.send(Message::Block(Kind::Contended, payload)))
     }
 
     /// Writes a block that readers of events pass over, after the events handed over so far.

@@ -53,6 +53,12 @@ impl Condensed {
         Some(sieve.finish(trace.tables.clone()).expect("it is the same trace"))
     }
 
+    /// The same of a trace that was itself a part of a longer one, of so many events, where its events have these numbers.
+    pub fn within(self, numbers: &[u32], whole: usize) -> Condensed {
+        let numbers = self.numbers.iter().map(|&number| numbers[number as usize]).collect();
+        Condensed { numbers, whole, ..self }
+    }
+
     /// The number of an event in the whole trace. What is behind the last one is behind the whole trace.
     pub fn original(&self, event: EventId) -> EventId {
         self.numbers.get(event.index()).map_or(EventId::new(self.whole), |&number| EventId(number))

@@ -102,6 +102,11 @@ impl Calls {
         self.switch(thread, steps);
     }
 
+    /// The call that the thread that runs is in.
+    pub fn current(&self) -> u32 {
+        self.threads[self.current].call
+    }
+
     /// The thread calls a function; `pc` is where it will return to.
     pub fn enter(&mut self, pc: u64, symbols: &mut Symbols) {
         let caller = self.thread().call;

@@ -88,6 +88,7 @@ impl Translator {
         };
         self.forget_all_near();
         self.heap.forget_if(|number| !is_mapped(number));
+        let events = self.count() as u64;
         let heap = &self.heap;
         self.shadow.forget_regions(|number| {
             let in_program = number & ((1 << NUMBERED) / REGION - 1);
@@ -95,6 +96,7 @@ impl Translator {
             let is_gone = in_program != number && !heap.has_place_in(number);
             is_gone || !is_mapped(in_program)
         });
+        self.shadow.contention.resolve(events);
         let touched = self.heap.touched().max(self.shadow.touched());
         self.extent.room = touched + ROOM.max(touched / 4);
         let lost = self.heap.count_regions(|number| !is_mapped(number)) * REGION;

@@ -34,6 +34,7 @@ const LONGEST_TURN: usize = 1 << 24;
 impl Translator {
     /// Threads run freely, and put their accesses there.
     pub fn run_freely(&mut self, chunks: OwnChunks) {
+        self.shadow.contention.give_up();
         self.freely = Some(Box::new(Freely::new(chunks)));
     }
 

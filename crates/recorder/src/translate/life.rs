@@ -75,6 +75,7 @@ impl Translator {
     /// Notes a notify, which is about to become an event.
     pub(super) fn notify(&mut self, condition: CondId, number: u64, all: bool) {
         let event = self.count();
-        self.notifies.insert(number, Notified { event, condition, all, used: false });
+        let order = self.shadow.contention.notify();
+        self.notifies.insert(number, Notified { event, condition, all, used: false, order });
     }
 }

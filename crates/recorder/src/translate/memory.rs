@@ -60,7 +60,7 @@ impl Translator {
                 if op == Op::Write {
                     self.shadow.forget(place, size);
                 }
-                self.shadow.touch(self.current, place, size);
+                self.shadow.touch(self.current, place, size, op == Op::Write);
             }
         }
         Foreign::Nothing
@@ -205,8 +205,11 @@ impl Translator {
         if !self.has_room() {
             return;
         }
+        let event = self.count() as u64;
+        self.shadow.contention.resolve(event);
         let (place, size) = self.heap.alloc(address, size, mapped);
         self.shadow.renew(place, size);
+        self.shadow.allocated(place, size, event, (pc, self.calls.current()));
         self.heap_changed(address, place, size, false);
         self.emit(Op::Alloc, place, size, 0, pc, None, None);
     }
@@ -217,6 +220,7 @@ impl Translator {
                 self.discard_all(address, size, pc);
                 self.objects.forget(address, size);
             }
+            self.shadow.freed(place, size, self.count() as u64);
             self.shadow.renew(place, size);
             self.heap_changed(address, place, size, true);
             self.emit(Op::Free, place, size, 0, pc, None, None);

@@ -89,6 +89,8 @@ impl Translator {
             self.methods.by_arguments.resize(method + 1, false);
         }
         self.methods.counts[method] += 1;
+        // What it touches counts as touched in all schedules.
+        self.shadow.contention.give_up();
         self.methods.by_arguments[method] = detail & WITHOUT_LIBRARIES != 0;
         if detail & NEW_SET != 0 {
             let ranges = std::mem::take(&mut self.methods.reached);

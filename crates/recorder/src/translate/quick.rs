@@ -5,9 +5,10 @@
 //! [`super::memory`], which also learns what is looked up here.
 
 use super::Translator;
-use super::shadow::{Home, Own, REGION, Shape, Visit, prefetch};
+use super::contention::Contention;
+use super::shadow::{Home, Own, REGION, Runner, Shape, Visit, prefetch};
 use crate::wire::{self, INLINE, SHORTEST, op};
-use snag_formats::snag_format::{Spot, SpotId};
+use snag_formats::snag_format::{AccessOf, Noted, Spot, SpotId};
 use snag_model::{MemoryOrder, Op, ThreadId};
 
 /// Memory that was touched before, and where it is.
@@ -138,6 +139,34 @@ fn part(contents: &[u64], from: usize, size: usize) -> u64 {
     value & u64::MAX >> (64 - 8 * size)
 }
 
+/// Plain accesses of the thread that runs.
+struct Plain<'a> {
+    runner: Runner,
+    near: &'a [Near; NEAR],
+    spots: &'a [FoundSpot; SPOTS],
+    contention: &'a mut Contention,
+}
+
+impl AccessOf<&[[u64; 3]]> for Plain<'_> {
+    /// Of the first of some records, if it is like nearly all others.
+    #[inline(always)]
+    fn access_of(&mut self, records: &[[u64; 3]]) -> Option<(SpotId, u64, u64, Noted)> {
+        let &[[first, address, value], .., [_, ahead, _]] = records else { return None };
+        let found = find_spot(self.spots, first);
+        let memory = &self.near[near_slot(address)];
+        if (found.key != first) | !memory.has(address) {
+            return None;
+        }
+        prefetch(records.as_ptr().wrapping_add(FAR));
+        // It may be elsewhere, which does no harm.
+        self.near[near_slot(ahead)].region.fetch(ahead);
+        // SAFETY: there is one, as it has the address, and the shadow is ours.
+        let region = unsafe { memory.region.region() };
+        let noted = region.quick(self.runner, &found.shape, address, value, self.contention)?;
+        Some((found.spot, address.wrapping_add(memory.above), value, noted))
+    }
+}
+
 impl Translator {
     /// Takes as many records as can go the quick way, until there are so many events or a few more; how many words they were.
     pub(super) fn quick(&mut self, words: &[u64], most: usize) -> usize {
@@ -197,26 +226,14 @@ impl Translator {
     /// Plain accesses, as many as there are.
     #[inline(always)]
     fn quick_accesses(&mut self, words: &[u64], most: usize) -> usize {
-        let Translator { near, spots, batch, runs, .. } = self;
-        let (Runs { id, own, visit }, near, spots) = (*runs, &**near, &**spots);
+        let Translator { near, spots, batch, runs, shadow, .. } = self;
+        let Runs { id, own, visit } = *runs;
+        let runner = Runner { own, visit };
+        let plain = Plain { runner, near, spots, contention: &mut shadow.contention };
         let before = batch.len();
         // The last few records in sight are taken one by one, which does no harm.
         let records = words.as_chunks::<3>().0.windows(AHEAD + 1);
-        let count = batch.accesses(id, most, records, |records| {
-            let &[[first, address, value], .., [_, ahead, _]] = records else { return None };
-            let found = find_spot(spots, first);
-            let memory = &near[near_slot(address)];
-            if (found.key != first) | !memory.has(address) {
-                return None;
-            }
-            prefetch(records.as_ptr().wrapping_add(FAR));
-            // It may be elsewhere, which does no harm.
-            near[near_slot(ahead)].region.fetch(ahead);
-            // SAFETY: there is one, as it has the address, and the shadow is ours.
-            let region = unsafe { memory.region.region() };
-            let unseen = region.quick(own, visit, &found.shape, address, value)?;
-            Some((found.spot, address.wrapping_add(memory.above), value, unseen))
-        });
+        let count = batch.accesses(id, most, records, plain);
         self.calls.steps_and_events(self.taken + before, count);
         3 * count
     }
@@ -229,20 +246,21 @@ impl Translator {
         if (found.key != first) | !near.has(address) {
             return 0;
         }
-        let Some(unseen) = self.touch_at_first(&near, &found.shape, address, value) else { return 0 };
+        let Some(noted) = self.touch_at_first(&near, &found.shape, address, value) else { return 0 };
         self.calls.steps_and_events(self.taken + self.batch.len(), 1);
-        self.batch.access(found.spot, self.runs.id, address.wrapping_add(near.above), value, unseen);
+        self.batch.access(found.spot, self.runs.id, address.wrapping_add(near.above), value, noted);
         3
     }
 
-    /// Does to memory what an access does, if that can be done here: whether the block has not told yet what is there.
+    /// Does to memory what an access does, if that can be done here: what is to be noted about it.
     #[inline(always)]
-    fn touch_at_first(&mut self, near: &Near, shape: &Shape, address: u64, value: u64) -> Option<bool> {
+    fn touch_at_first(&mut self, near: &Near, shape: &Shape, address: u64, value: u64) -> Option<Noted> {
         let Runs { own, visit, .. } = self.runs;
+        let (runner, contention) = (Runner { own, visit }, &mut self.shadow.contention);
         // SAFETY: there is one, as it has the address, and the shadow is ours.
         let region = unsafe { near.region.region() };
-        let unseen = region.quick(own, visit, shape, address, value);
-        unseen.or_else(|| region.quick_at_first(own, visit, shape, address, value))
+        let noted = region.quick(runner, shape, address, value, contention);
+        noted.or_else(|| region.quick_at_first(runner, shape, address, value, contention))
     }
 
     /// An atomic access or a short range after a step; 0 if that goes the general way.
@@ -255,9 +273,9 @@ impl Translator {
                 if (found.key != atomic_key(first)) | !near.has(address) {
                     return 0;
                 }
-                let Some(unseen) = self.touch_at_first(&near, &found.shape, address, value) else { return 0 };
+                let Some(noted) = self.touch_at_first(&near, &found.shape, address, value) else { return 0 };
                 self.calls.steps_and_events(self.taken + self.batch.len(), 1);
-                self.batch.access(found.spot, self.runs.id, address.wrapping_add(near.above), value, unseen);
+                self.batch.access(found.spot, self.runs.id, address.wrapping_add(near.above), value, noted);
                 3
             }
             code @ (op::RANGE_READ | op::RANGE_WRITE) => {
@@ -295,9 +313,9 @@ impl Translator {
             return false;
         }
         let FoundSpot { shape, spot, .. } = self.spot(op, size, pc);
-        let Some(unseen) = self.touch_at_first(&near, &shape, address, value) else { return false };
+        let Some(noted) = self.touch_at_first(&near, &shape, address, value) else { return false };
         self.calls.event(self.taken + self.batch.len());
-        self.batch.access(spot, self.runs.id, address.wrapping_add(near.above), value, unseen);
+        self.batch.access(spot, self.runs.id, address.wrapping_add(near.above), value, noted);
         true
     }
 

@@ -10,12 +10,15 @@
 //! and who has touched them, side by side. All loads and stores are of whole words: one that overlaps an earlier store only in
 //! part makes a processor wait.
 
+use super::contention::{CONTENDED, Contention, LINE, Site, Summary, TRAITS, Traits, WRITTEN};
 use crate::hash::BuildWordHasher;
+use snag_formats::snag_format::Noted;
 use std::collections::HashMap;
 
 /// Bytes of a region.
 pub const REGION: u64 = 1 << 16;
 const WORDS: usize = REGION as usize / 8;
+const LINES: usize = (REGION / LINE) as usize;
 
 /// Regions that were found last, by the lower bits of their number.
 const RECENT: usize = 1 << 8;
@@ -26,11 +29,11 @@ const RECENT: usize = 1 << 8;
 struct Cell {
     /// What is in them.
     word: u64,
-    /// One bit for each byte that is known, then [`Touched`], then [`FREED`].
+    /// One bit for each byte that is known, then [`Touched`], then [`FREED`], then [`Traits`].
     state: u32,
-    /// One bit for each byte of which a block of the recording tells that it is so, and when: see [`Visit`]. These bytes are known; the
-    /// word is live, and accesses of the visit's thread change nothing about who has touched it. Whoever makes it otherwise sets
-    /// this to 0.
+    /// One bit for each byte of which a block of the recording tells that it is so, and the last visit: see [`Visit`]. These bytes
+    /// are known; the word is live, and accesses of the visit's thread change nothing about who has touched it. Whoever makes it
+    /// otherwise sets the bits to 0.
     told: u32,
 }
 
@@ -68,6 +71,11 @@ impl Visit {
         if told >= self.block { told & KNOWN } else { 0 }
     }
 
+    /// Its number.
+    pub fn number(self) -> u32 {
+        self.own >> VISIT
+    }
+
     /// These bytes were told, these now.
     #[inline(always)]
     fn telling(self, told: u32, bytes: u32) -> u32 {
@@ -75,9 +83,16 @@ impl Visit {
     }
 }
 
+/// The number of the last visit, without what was told.
+const fn untold(told: u32) -> u32 {
+    told & u32::MAX << VISIT
+}
+
 /// Some memory. The last cell is there only to be read, behind an access to the last bytes.
 pub struct Region {
     cells: [Cell; WORDS + 1],
+    /// Its number: address / [`REGION`].
+    number: u64,
     /// Whether it is said which words were freed.
     knows_freed: bool,
 }
@@ -110,6 +125,15 @@ impl Home {
     }
 }
 
+/// The thread that runs, as far as accesses go.
+#[derive(Clone, Copy)]
+pub struct Runner {
+    /// Its mark.
+    pub own: Own,
+    /// Its visit.
+    pub visit: Visit,
+}
+
 /// What accesses of one kind do to the memory they touch.
 /// Packed, so that a spot, its key and this fill half a line of the cache.
 #[derive(Clone, Copy)]
@@ -123,18 +147,27 @@ pub struct Shape {
     bytes: u8,
     /// A bit for each byte that must be known: none for a write.
     wanted: u8,
+    /// 1 for a write, or 0.
+    writes: u16,
 }
 
 impl Shape {
     /// Of no access at all.
-    pub const NONE: Shape = Shape { most: 0, bits: 0, bytes: 0, wanted: 0 };
+    pub const NONE: Shape = Shape { most: 0, bits: 0, bytes: 0, wanted: 0, writes: 0 };
 
     /// Of one to eight bytes.
     pub fn new(writes: bool, size: u64) -> Shape {
         let bits = u64::MAX >> (64 - 8 * size);
         let bytes = u8::MAX >> (8 - size);
         let (most, wanted) = if writes { (bits, 0) } else { (0, bytes) };
-        Shape { most, bits, bytes, wanted }
+        Shape { most, bits, bytes, wanted, writes: writes as u16 }
+    }
+
+    /// [`WRITTEN`] if it is a write.
+    #[inline(always)]
+    fn trait_of_writes(&self) -> Traits {
+        const _: () = assert!(WRITTEN.is_power_of_two());
+        (self.writes as Traits) << WRITTEN.trailing_zeros()
     }
 }
 
@@ -146,6 +179,11 @@ const TOUCHED: u32 = 8;
 
 /// In a state: the word is memory that was freed.
 const FREED: u32 = 1 << 24;
+
+/// Of a state that is shifted by [`TOUCHED`]: who has touched the word, and whether it was freed.
+const OWNERS: u32 = ((FREED << 1) - 1) >> TOUCHED;
+
+const _: () = assert!(TRAITS & (KNOWN | FREED | OWNERS << TOUCHED) == 0);
 
 /// The thread that alone has touched a word, plus one; or [`SHARED`]; or 0; and maybe [`CHANGED`].
 pub type Touched = u32;
@@ -196,6 +234,8 @@ pub struct Shadow {
     found: HashMap<u64, u32, BuildWordHasher>,
     /// Number and index of regions.
     recent: Vec<(u64, u32)>,
+    /// Who can interfere with what.
+    pub contention: Contention,
 }
 
 impl Shadow {
@@ -206,26 +246,32 @@ impl Shadow {
             vacant: Vec::new(),
             found: HashMap::default(),
             recent: vec![(u64::MAX, 0); RECENT],
+            contention: Contention::new(Visit::numbered(1, 1)),
         }
     }
 
     #[inline(always)]
     fn region(&mut self, number: u64) -> &mut Region {
+        self.region_and_contention(number).0
+    }
+
+    #[inline(always)]
+    fn region_and_contention(&mut self, number: u64) -> (&mut Region, &mut Contention) {
         let (known, index) = self.recent[number as usize % RECENT];
         let index = if known == number { index } else { self.find(number) };
         // SAFETY: it is there, and the shadow is ours alone.
-        unsafe { self.regions[index as usize].region() }
+        (unsafe { self.regions[index as usize].region() }, &mut self.contention)
     }
 
     #[inline(never)]
     fn find(&mut self, number: u64) -> u32 {
-        let (regions, vacant) = (&mut self.regions, &mut self.vacant);
+        let (regions, vacant, contention) = (&mut self.regions, &mut self.vacant, &mut self.contention);
         let index = *self.found.entry(number).or_insert_with(|| {
             let index = vacant.pop().unwrap_or_else(|| {
                 regions.push(Home::NOWHERE);
                 regions.len() as u32 - 1
             });
-            regions[index as usize] = Home(Box::into_raw(Region::new()));
+            regions[index as usize] = Home(Box::into_raw(Region::new(number, contention)));
             index
         });
         self.recent[number as usize % RECENT] = (number, index);
@@ -241,10 +287,11 @@ impl Shadow {
     /// Forgets all regions of which `may` says so by their numbers: nothing is known about them, and nobody has touched them. Nobody may
     /// ask again by where they were: see [`Home`].
     pub fn forget_regions(&mut self, mut may: impl FnMut(u64) -> bool) {
-        let (regions, vacant) = (&mut self.regions, &mut self.vacant);
+        let (regions, vacant, contention) = (&mut self.regions, &mut self.vacant, &mut self.contention);
         self.found.retain(|&number, &mut index| {
             let goes = may(number);
             if goes {
+                note_forgotten(regions[index as usize], contention);
                 forget_home(&mut regions[index as usize]);
                 vacant.push(index);
             }
@@ -262,6 +309,7 @@ impl Shadow {
         }
         for number in inside.filter(|&number| may(number)) {
             if let Some(index) = self.found.remove(&number) {
+                note_forgotten(self.regions[index as usize], &mut self.contention);
                 forget_home(&mut self.regions[index as usize]);
                 self.vacant.push(index);
                 self.recent[number as usize % RECENT] = (u64::MAX, 0);
@@ -283,7 +331,8 @@ impl Shadow {
         if offset as u64 + size > REGION {
             return self.read_across(thread, address, size, value);
         }
-        let region = self.region(address / REGION);
+        let (region, contention) = self.region_and_contention(address / REGION);
+        region.note(offset, size, false, contention);
         let Span { bits, mask, shift } = span(offset, size);
         let seen = region.contents(offset);
         let known = region.known(offset);
@@ -312,7 +361,8 @@ impl Shadow {
         if offset as u64 + size > REGION {
             return (0..size).for_each(|i| self.write(thread, address + i, 1, value >> (8 * i)));
         }
-        let region = self.region(address / REGION);
+        let (region, contention) = self.region_and_contention(address / REGION);
+        region.note(offset, size, true, contention);
         let Span { bits, mask, shift } = span(offset, size);
         region.set(offset, mask, value & mask, bits << shift);
         if !region.is_settled(offset, size, thread) {
@@ -333,7 +383,7 @@ impl Shadow {
         let before = visit.told(low.told) | visit.told(high.told) << 8;
         let bits = bits << shift;
         if !is_there {
-            (low.told, high.told) = (0, 0);
+            (low.told, high.told) = (untold(low.told), untold(high.told));
             return false;
         }
         low.told = visit.telling(low.told, bits & KNOWN);
@@ -343,14 +393,108 @@ impl Shadow {
         before & bits == bits
     }
 
-    /// Nothing was told.
-    pub fn forget_told(&mut self) {
+    /// Nothing was told, and visits get new numbers: the last one of them.
+    pub fn forget_told(&mut self) -> u32 {
+        let mut used = vec![false; Visit::MOST as usize + 1];
+        self.each_cell(|cell| used[(cell.told >> VISIT) as usize] = true);
+        let (numbers, last) = self.contention.renumber(used);
+        self.each_cell(|cell| {
+            // Memory that was never written stays so.
+            if cell.told != 0 {
+                cell.told = numbers.get((cell.told >> VISIT) as usize).map_or(0, |number| number << VISIT);
+            }
+        });
+        last
+    }
+
+    fn each_cell(&mut self, mut each: impl FnMut(&mut Cell)) {
         for home in self.regions.iter().filter(|home| !home.0.is_null()) {
             // SAFETY: it is there, and the shadow is ours alone.
             let region = unsafe { home.region() };
-            // Memory that was never written stays so.
-            region.cells.iter_mut().filter(|cell| cell.told != 0).for_each(|cell| cell.told = 0);
+            region.cells.iter_mut().for_each(&mut each);
         }
+    }
+
+    /// The thread that runs touches a stretch of memory.
+    fn note_stretch(&mut self, address: u64, size: u64, writes: bool) {
+        const MOST: u64 = 1 << 30;
+        if size > MOST {
+            self.contention.give_up();
+        }
+        if !self.contention.is_active() {
+            return;
+        }
+        let end = address.saturating_add(size);
+        let mut at = address;
+        while at < end {
+            let number = at / REGION;
+            let to = end.min((number + 1).saturating_mul(REGION));
+            let (is_whole, is_there) = (to - at == REGION, self.found.contains_key(&number));
+            if is_whole && !is_there && self.contention.is_uniform(at..to) {
+                self.contention.touch_summary(number, at..to, writes);
+            } else {
+                let (region, contention) = self.region_and_contention(number);
+                region.note((at % REGION) as usize, to - at, writes, contention);
+            }
+            at = to;
+        }
+    }
+
+    /// Whether others can interfere with one of these bytes, which are in one or two words.
+    pub fn is_contended(&mut self, address: u64, size: u64) -> bool {
+        let is = |shadow: &mut Shadow, address: u64| match shadow.found.contains_key(&(address / REGION)) {
+            true => shadow.region(address / REGION).cells[(address % REGION / 8) as usize].state & CONTENDED != 0,
+            false => true,
+        };
+        is(self, address) || is(self, address.saturating_add(size.saturating_sub(1)))
+    }
+
+    /// A block was allocated by this event, which is a write. What was there before was forgotten.
+    pub fn allocated(&mut self, address: u64, size: u64, event: u64, site: Site) {
+        if !self.contention.is_active() {
+            return;
+        }
+        self.materialise(address, size);
+        let traits = self.contention.born(address, size, event, site);
+        let whole = address.div_ceil(REGION)..address.saturating_add(size) / REGION;
+        self.contention.forget_summaries(whole);
+        let visit = self.contention.visit.number() << VISIT;
+        self.each_part(address, size, |region, from, last| {
+            for cell in &mut region.cells[from / 8..=last / 8] {
+                cell.state = cell.state & !TRAITS | traits;
+                cell.told = visit;
+            }
+        });
+    }
+
+    /// Regions that a block has only a part of are there from now on, if something is known about them.
+    fn materialise(&mut self, address: u64, size: u64) {
+        for number in [address / REGION, address.saturating_add(size) / REGION] {
+            if self.contention.has_summary(number) {
+                self.region(number);
+            }
+        }
+    }
+
+    /// A block is about to be freed, which is a write. There are so many events by now.
+    pub fn freed(&mut self, address: u64, size: u64, events: u64) {
+        if !self.contention.is_active() || size == 0 {
+            return;
+        }
+        self.materialise(address, size);
+        let whole = address.div_ceil(REGION)..address.saturating_add(size) / REGION;
+        self.contention.free_summaries(whole.clone());
+        let mut regions: Vec<u64> = Vec::new();
+        self.each_part(address, size, |region, _, _| regions.push(region.number));
+        let end = address.saturating_add(size);
+        for number in regions {
+            let (from, last) = (address.max(number * REGION), (end - 1).min(number * REGION + (REGION - 1)));
+            let (region, contention) = self.region_and_contention(number);
+            region.free((from % REGION) as usize, (last % REGION) as usize, contention);
+        }
+        self.contention.resolve(events);
+        self.contention.forget_summaries(whole);
+        self.contention.died(address);
     }
 
     /// These bytes are other memory now: nobody has touched it, and nothing is known.
@@ -370,7 +514,7 @@ impl Shadow {
         self.each_part(address, size, |region, from, last| {
             region.cells[from / 8..=last / 8].iter_mut().for_each(|cell| {
                 cell.state = cell.state & !FREED | mark;
-                cell.told = 0;
+                cell.told = untold(cell.told);
             });
         });
     }
@@ -380,7 +524,7 @@ impl Shadow {
         self.each_part(address, size, |region, from, last| {
             let (first, end) = (u8::MAX << (from % 8), u8::MAX >> (7 - last % 8));
             let cells = &mut region.cells[from / 8..=last / 8];
-            cells.iter_mut().for_each(|cell| cell.told = 0);
+            cells.iter_mut().for_each(|cell| cell.told = untold(cell.told));
             match cells {
                 [only] => only.state &= !((first & end) as u32),
                 [start, between @ .., end_cell] => {
@@ -394,7 +538,8 @@ impl Shadow {
     }
 
     /// A thread does something to a stretch of memory of which the contents are not recorded.
-    pub fn touch(&mut self, thread: usize, address: u64, size: u64) {
+    pub fn touch(&mut self, thread: usize, address: u64, size: u64, writes: bool) {
+        self.note_stretch(address, size, writes);
         let own = own(thread);
         self.each_part(address, size, |region, from, last| {
             for Cell { state, told, .. } in &mut region.cells[from / 8..=last / 8] {
@@ -403,7 +548,7 @@ impl Shadow {
                     *state |= own << TOUCHED;
                 } else if touched & !CHANGED != own {
                     *state |= SHARED << TOUCHED;
-                    *told = 0;
+                    *told = untold(*told);
                 }
             }
         });
@@ -440,6 +585,18 @@ impl Drop for Shadow {
     }
 }
 
+/// A region that may come back is forgotten.
+fn note_forgotten(home: Home, contention: &mut Contention) {
+    if home.0.is_null() || !contention.is_active() {
+        return;
+    }
+    // SAFETY: it is there, and the shadow is ours alone.
+    let region = unsafe { home.region() };
+    if region.cells.iter().any(|cell| cell.told >> VISIT != 0) {
+        contention.forget(region.number);
+    }
+}
+
 /// There is no region there any more.
 fn forget_home(home: &mut Home) {
     let Home(region) = std::mem::replace(home, Home::NOWHERE);
@@ -462,8 +619,27 @@ fn own(thread: usize) -> Touched {
 }
 
 impl Region {
-    /// Nothing is known. Made where it stays: it is too large for a stack.
-    fn new() -> Box<Region> {
+    /// Nothing is known but what the heap has there. Made where it stays: it is too large for a stack.
+    fn new(number: u64, contention: &mut Contention) -> Box<Region> {
+        let mut region = Region::zeroed();
+        region.number = number;
+        let (start, end) = (number * REGION, (number * REGION).saturating_add(REGION));
+        let word = |address: u64| (address.clamp(start, end) - start).div_ceil(8) as usize;
+        let mut set = |words: std::ops::Range<usize>, Summary { visit, traits }: Summary| {
+            for cell in &mut region.cells[words] {
+                (cell.state, cell.told) = (traits, visit << VISIT);
+            }
+        };
+        for (first, last, known) in contention.blocks_in(start, end) {
+            set(word(first)..word(last), known);
+        }
+        if let Some(known) = contention.take_summary(number) {
+            set(0..WORDS, known);
+        }
+        region
+    }
+
+    fn zeroed() -> Box<Region> {
         let layout = std::alloc::Layout::new::<Region>();
         // SAFETY: the layout has a size; memory of zeros is a region, and the box is its only owner.
         unsafe {
@@ -481,39 +657,138 @@ impl Region {
     ///
     /// Reads and writes take the same way, as which of them comes next is hard to predict: a read writes what was there.
     #[inline(always)]
-    pub fn quick(&mut self, own: Own, visit: Visit, shape: &Shape, address: u64, value: u64) -> Option<bool> {
-        let cell = &mut self.cells[(address % REGION / 8) as usize];
+    pub fn quick(
+        &mut self,
+        Runner { own, visit }: Runner,
+        shape: &Shape,
+        address: u64,
+        value: u64,
+        contention: &mut Contention,
+    ) -> Option<Noted> {
+        let index = (address % REGION / 8) as usize;
+        let cell = &mut self.cells[index];
         let low = (address % 8) as u32;
         // With bits in it that are not the value's if that is too large.
         let change = (cell.word >> (8 * low) & shape.bits) ^ value;
         // Then it is inside, live and known, and nothing changes about who has touched it.
-        if visit.has_told(cell.told, (shape.bytes as u32) << low) & (change <= shape.most) {
+        let is_noted = shape.trait_of_writes() & !cell.state == 0;
+        if visit.has_told(cell.told, (shape.bytes as u32) << low) & (change <= shape.most) & is_noted {
             cell.word ^= change << (8 * low);
-            return Some(change != 0);
+            return Some(Noted::new(change != 0, cell.state & CONTENDED != 0));
         }
-        cell.quick_once(own, visit, shape, low, value)
+        self.quick_once(Runner { own, visit }, shape, address, value, contention)
     }
 
     /// The same for an access to bytes of which nothing is known, or not all, or that nobody has touched.
     #[cold]
     #[inline(never)]
-    pub fn quick_at_first(&mut self, own: Own, visit: Visit, shape: &Shape, address: u64, value: u64) -> Option<bool> {
-        let cell = &mut self.cells[(address % REGION / 8) as usize];
+    pub fn quick_at_first(
+        &mut self,
+        Runner { own, visit }: Runner,
+        shape: &Shape,
+        address: u64,
+        value: u64,
+        contention: &mut Contention,
+    ) -> Option<Noted> {
+        let index = (address % REGION / 8) as usize;
+        let cell = &mut self.cells[index];
         let low = (address % 8) as u32;
         let (bytes, bits) = ((shape.bytes as u32) << low, shape.bits << (8 * low));
         let fits = (bytes <= KNOWN) & (value <= shape.bits) & (own.0 != Touched::MAX);
-        let touched = cell.state >> TOUCHED;
+        let touched = cell.state >> TOUCHED & OWNERS;
         let settled = own.is_settled(touched) | (touched == 0);
         let change = (cell.word ^ value << (8 * low)) & bits;
         let agrees = change & spread((cell.state & (shape.wanted as u32) << low) as u8) == 0;
         if fits & settled & agrees {
             let mark = if touched == 0 { own.0 << TOUCHED } else { 0 };
             let unseen = (change != 0) | (bytes & !visit.told(cell.told) != 0);
-            let told = visit.telling(cell.told, bytes);
-            *cell = Cell { word: cell.word ^ change, state: cell.state | bytes | mark, told };
-            return Some(unseen);
+            self.note_word(index, shape.writes != 0, contention);
+            let cell = &mut self.cells[index];
+            let Cell { word, state, told } = *cell;
+            *cell = Cell { word: word ^ change, state: state | bytes | mark, told: told | bytes };
+            return Some(Noted::new(unseen, cell.state & CONTENDED != 0));
         }
         None
+    }
+
+    /// What [`Region::quick`] does once a visit.
+    #[cold]
+    #[inline(never)]
+    fn quick_once(
+        &mut self,
+        Runner { own, visit }: Runner,
+        shape: &Shape,
+        address: u64,
+        value: u64,
+        contention: &mut Contention,
+    ) -> Option<Noted> {
+        let (index, low) = ((address % REGION / 8) as usize, (address % 8) as u32);
+        let Cell { word, state, told } = self.cells[index];
+        let (bytes, wanted) = ((shape.bytes as u32) << low, (shape.wanted as u32) << low);
+        let change = (word >> (8 * low) & shape.bits) ^ value;
+        let settled = own.is_settled(state >> TOUCHED & OWNERS);
+        let inside = bytes <= KNOWN;
+        if settled & inside & (wanted & !state == 0) & (change <= shape.most) {
+            let unseen = (change != 0) | (bytes & !visit.told(told) != 0);
+            self.note_word(index, shape.writes != 0, contention);
+            let cell = &mut self.cells[index];
+            let Cell { state, told, .. } = *cell;
+            *cell = Cell { word: word ^ change << (8 * low), state: state | bytes, told: told | bytes };
+            return Some(Noted::new(unseen, state & CONTENDED != 0));
+        }
+        None
+    }
+
+    /// The thread that runs touches these bytes.
+    fn note(&mut self, offset: usize, size: u64, writes: bool, contention: &mut Contention) {
+        for index in offset / 8..=(offset + size as usize - 1) / 8 {
+            self.note_word(index, writes, contention);
+        }
+    }
+
+    /// The thread that runs touches this word. From now on that was in its visit.
+    fn note_word(&mut self, index: usize, writes: bool, contention: &mut Contention) {
+        let cell = &mut self.cells[index];
+        let (visit, last) = (contention.visit, cell.told >> VISIT);
+        // Of a block that was allocated in this visit nothing was touched yet.
+        let is_noted = last == visit.number() && cell.told & KNOWN != 0 && (!writes || cell.state & WRITTEN != 0);
+        cell.told = visit.telling(cell.told, 0);
+        if is_noted {
+            return;
+        }
+        if cell.state & CONTENDED != 0 || !contention.is_active() {
+            cell.state |= WRITTEN;
+            return;
+        }
+        let mut traits = cell.state & TRAITS;
+        if contention.admits(last, &mut traits, writes) {
+            contention.touch_line(self.number * LINES as u64 + index as u64 * 8 / LINE);
+        } else {
+            traits |= CONTENDED | WRITTEN;
+            let start = self.number * REGION + 8 * index as u64;
+            contention.came(start, start + 8);
+        }
+        cell.state = cell.state & !TRAITS | traits;
+    }
+
+    /// The thread that runs frees the words from one to another.
+    fn free(&mut self, from: usize, last: usize, contention: &mut Contention) {
+        // What is so for one word is so for the next, mostly.
+        let mut known = (0, 0, true);
+        for index in from / 8..=last / 8 {
+            let Cell { state, told, .. } = self.cells[index];
+            let (visit, traits) = (told >> VISIT, state & TRAITS);
+            if traits & CONTENDED != 0 {
+                continue;
+            }
+            if (known.0, known.1) != (visit, traits) {
+                known = (visit, traits, contention.admits(visit, &mut { traits }, true));
+            }
+            if !known.2 {
+                let start = self.number * REGION + 8 * index as u64;
+                contention.came(start, start + 8);
+            }
+        }
     }
 
     /// Whether an access of the thread changes nothing about who has touched what.
@@ -541,7 +816,7 @@ impl Region {
             } else {
                 own | before & CHANGED | if changed { CHANGED } else { 0 }
             };
-            *state = *state & (KNOWN | FREED) | now << TOUCHED;
+            *state = *state & (KNOWN | FREED | TRAITS) | now << TOUCHED;
         }
         result
     }
@@ -574,29 +849,11 @@ impl Region {
 }
 
 impl Cell {
-    /// What [`Region::quick`] does once a visit.
-    #[cold]
-    #[inline(never)]
-    fn quick_once(&mut self, own: Own, visit: Visit, shape: &Shape, low: u32, value: u64) -> Option<bool> {
-        let Cell { word, state, told } = *self;
-        let (bytes, wanted) = ((shape.bytes as u32) << low, (shape.wanted as u32) << low);
-        let change = (word >> (8 * low) & shape.bits) ^ value;
-        let settled = own.is_settled(state >> TOUCHED);
-        let inside = bytes <= KNOWN;
-        if settled & inside & (wanted & !state == 0) & (change <= shape.most) {
-            let unseen = (change != 0) | (bytes & !visit.told(told) != 0);
-            let told = visit.telling(told, bytes);
-            *self = Cell { word: word ^ change << (8 * low), state: state | bytes, told };
-            return Some(unseen);
-        }
-        None
-    }
-
     /// Sets some bits. What was told is not so any more.
     fn change(&mut self, mask: u64, bits: u64) {
         let word = self.word & !mask | bits;
         if self.word != word {
-            (self.word, self.told) = (word, 0);
+            (self.word, self.told) = (word, untold(self.told));
         }
     }
 }
@@ -679,7 +936,7 @@ mod tests {
         shadow.renew(0x2000, 8);
         assert_eq!(shadow.read(3, 0x2000, 4, 9), NOTHING);
         assert_eq!(shadow.read(3, 0x2000, 4, 8), OWN);
-        shadow.touch(1, 0x2000, 8);
+        shadow.touch(1, 0x2000, 8, true);
         assert_eq!(shadow.read(3, 0x2000, 4, 8), Foreign::Shared);
     }
 
@@ -693,10 +950,13 @@ mod tests {
         let quick = |shadow: &mut Shadow| {
             let (home, _) = shadow.touched_region(0).unwrap();
             // SAFETY: the shadow is there, and nothing refers to it.
-            unsafe { home.region() }.quick(Own::of(1), visit, &Shape::new(false, 4), 0x1000, 7)
+            let region = unsafe { home.region() };
+            let runner = Runner { own: Own::of(1), visit };
+            let noted = region.quick(runner, &Shape::new(false, 4), 0x1000, 7, &mut shadow.contention);
+            noted.map(Noted::unseen)
         };
         assert_eq!(quick(&mut shadow), Some(false));
-        shadow.touch(2, 0x1000, 4);
+        shadow.touch(2, 0x1000, 4, true);
         assert_eq!(quick(&mut shadow), None, "that it was changed is now for others to know");
         assert_eq!(shadow.read(1, 0x1000, 4, 7), Foreign::Shared);
     }

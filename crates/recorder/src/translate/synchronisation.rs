@@ -166,6 +166,7 @@ impl Translator {
         }
         let event = by.map_or(0, |by| {
             by.used = true;
+            self.shadow.contention.wake(by.order);
             by.event as u32 + 1
         });
         self.plain(Op::Wake, wait.id.0, event, pc);

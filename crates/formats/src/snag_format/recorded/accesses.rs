@@ -103,7 +103,7 @@ impl Encoder {
         let Guess { next, places, .. } = guess;
         let mut done = 0;
         for ((access, control), from_site) in accesses.iter().zip(&mut found.control).zip(&mut found.from_sites) {
-            let Access { address, unseen, .. } = *access;
+            let Access { address, noted, .. } = *access;
             let Known { site, reads, bytes, .. } = known[access.spot.index()];
             if bytes == 0 {
                 break;
@@ -119,7 +119,7 @@ impl Encoder {
             let address_code = !strides as u32 + (!strides & !near) as u32;
 
             // No two of them have the same bits.
-            let codes = given as u32 + (address_code << code::ADDRESS) + ((unseen as u32) << code::VALUE);
+            let codes = given as u32 + (address_code << code::ADDRESS) + ((noted.unseen() as u32) << code::VALUE);
             *control = (codes + reads as u32) as u8;
             done += 1;
         }

@@ -21,7 +21,7 @@ impl SpotId {
     const OTHER: SpotId = SpotId(0);
 
     #[inline(always)]
-    pub(super) fn index(self) -> usize {
+    pub(in crate::snag_format) fn index(self) -> usize {
         self.0 as usize
     }
 }
@@ -43,19 +43,52 @@ pub struct Spot {
 
 /// What was done at a spot.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Access {
-    pub(super) address: u64,
-    pub(super) value: u64,
-    pub(super) spot: SpotId,
-    /// Whether the value has to be told: see [`RecordedEvent::seen`].
-    pub(super) unseen: bool,
+pub(in crate::snag_format) struct Access {
+    pub(in crate::snag_format) address: u64,
+    pub(in crate::snag_format) value: u64,
+    pub(in crate::snag_format) spot: SpotId,
+    /// What is known about it.
+    pub(in crate::snag_format) noted: Noted,
+}
+
+/// What whoever records knows about an access.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Noted(u8);
+
+impl Noted {
+    const UNSEEN: u8 = 1;
+    const CONTENDED: u8 = 2;
+
+    /// Whether its value has to be told ([`RecordedEvent::seen`]), and whether other threads can interfere with it.
+    #[inline(always)]
+    pub const fn new(unseen: bool, contended: bool) -> Noted {
+        Noted(unseen as u8 * Noted::UNSEEN | contended as u8 * Noted::CONTENDED)
+    }
+
+    /// Whether its value has to be told: see [`RecordedEvent::seen`].
+    #[inline(always)]
+    pub const fn unseen(self) -> bool {
+        self.0 & Noted::UNSEEN != 0
+    }
+
+    /// Whether other threads can interfere with it.
+    #[inline(always)]
+    pub const fn contended(self) -> bool {
+        self.0 & Noted::CONTENDED != 0
+    }
 }
 
 impl Access {
     /// Whether it stands for the next of the other events.
-    pub(super) fn is_other(&self) -> bool {
+    pub(in crate::snag_format) fn is_other(&self) -> bool {
         self.spot == SpotId::OTHER
     }
+}
+
+/// Makes accesses of things. No closure, as that may be too long to be put where it is called.
+pub trait AccessOf<T> {
+    /// Spot, address, value and what is known about it, if it is one.
+    fn access_of(&mut self, thing: T) -> Option<(SpotId, u64, u64, Noted)>;
 }
 
 /// Events of a thread, up to those of the next one.
@@ -70,13 +103,13 @@ struct Run {
 #[derive(Debug)]
 pub struct Batch {
     /// Tells batches apart: spots of different ones have the same numbers.
-    pub(super) identity: u64,
-    pub(super) spots: Vec<Spot>,
+    pub(in crate::snag_format) identity: u64,
+    pub(in crate::snag_format) spots: Vec<Spot>,
     numbers: HashMap<Spot, SpotId>,
-    pub(super) accesses: Vec<Access>,
+    pub(in crate::snag_format) accesses: Vec<Access>,
     runs: Vec<Run>,
     /// Events for which there is an access at [`SpotId::OTHER`].
-    pub(super) others: Vec<RecordedEvent>,
+    pub(in crate::snag_format) others: Vec<RecordedEvent>,
     /// See [`Batch::in_block`].
     pub(super) block: u64,
 }
@@ -87,7 +120,7 @@ pub(in crate::snag_format) struct Taken {
     pub(in crate::snag_format) accesses: usize,
     /// Number of the run that the last of them is in.
     run: usize,
-    pub(super) others: usize,
+    pub(in crate::snag_format) others: usize,
 }
 
 impl Default for Batch {
@@ -134,11 +167,11 @@ impl Batch {
         self.block = number;
     }
 
-    /// Adds an access; the value has no more bytes than the spot. Whether it was not seen: see [`RecordedEvent::seen`].
+    /// Adds an access; the value has no more bytes than the spot.
     #[inline(always)]
-    pub fn access(&mut self, spot: SpotId, thread: ThreadId, address: u64, value: u64, unseen: bool) {
+    pub fn access(&mut self, spot: SpotId, thread: ThreadId, address: u64, value: u64, noted: Noted) {
         self.runs(thread);
-        self.accesses.push(Access { address, value, spot, unseen });
+        self.accesses.push(Access { address, value, spot, noted });
     }
 
     /// What comes is done by this thread.
@@ -149,23 +182,22 @@ impl Batch {
         }
     }
 
-    /// Adds the accesses of a thread (spot, address, value, whether that was not seen) that things are, up to the first that is
-    /// none, at most so many; how many they were.
+    /// Adds the accesses of a thread that things are, up to the first that is none, at most so many; how many they were.
     #[inline(always)]
     pub fn accesses<T>(
         &mut self,
         thread: ThreadId,
         most: usize,
         things: impl Iterator<Item = T>,
-        mut access: impl FnMut(T) -> Option<(SpotId, u64, u64, bool)>,
+        mut access: impl AccessOf<T>,
     ) -> usize {
         self.runs(thread);
         self.accesses.reserve(most);
         let before = self.accesses.len();
         let mut added = 0;
         for (room, thing) in self.accesses.spare_capacity_mut()[..most].iter_mut().zip(things) {
-            let Some((spot, address, value, unseen)) = access(thing) else { break };
-            room.write(Access { address, value, spot, unseen });
+            let Some((spot, address, value, noted)) = access.access_of(thing) else { break };
+            room.write(Access { address, value, spot, noted });
             added += 1;
         }
         // SAFETY: there is room for them, and they were written.
@@ -173,7 +205,7 @@ impl Batch {
         added
     }
 
-    /// Adds an event of any kind.
+    /// Adds an event of any kind; if it is an access, one that others can interfere with.
     pub fn event(&mut self, event: RecordedEvent) {
         let RecordedEvent { op, size, aux, hint, location, thread, address, .. } = event;
         let value = event.value.map(|value| value as u64);
@@ -183,10 +215,10 @@ impl Batch {
         match value.filter(|value| plain && fits(value) && event.written.is_none()) {
             Some(value) => {
                 let spot = self.spot(Spot { op, size: size as u8, aux, hint, location });
-                self.access(spot, thread, address, value, !event.seen);
+                self.access(spot, thread, address, value, Noted::new(!event.seen, true));
             }
             None => {
-                self.access(SpotId::OTHER, thread, 0, 0, true);
+                self.access(SpotId::OTHER, thread, 0, 0, Noted::new(true, true));
                 self.others.push(event);
             }
         }
@@ -206,7 +238,7 @@ impl Batch {
     }
 
     /// The thread of the next event, and the end of what it does; there is one.
-    pub(super) fn run(&self, taken: &mut Taken) -> (ThreadId, usize) {
+    pub(in crate::snag_format) fn run(&self, taken: &mut Taken) -> (ThreadId, usize) {
         let end = |run: usize| self.runs.get(run + 1).map_or(self.accesses.len(), |next| next.first);
         while end(taken.run) <= taken.accesses {
             taken.run += 1;
@@ -221,7 +253,7 @@ impl Batch {
         }
         let Spot { op, size, aux, hint, location } = self.spots[access.spot.index()];
         let (size, value) = (size as u64, Some(access.value as i64));
-        let (address, seen) = (access.address, !access.unseen);
+        let (address, seen) = (access.address, !access.noted.unseen());
         RecordedEvent { address, size, value, written: None, location, thread, aux, hint, op, seen }
     }
 

@@ -1,11 +1,12 @@
 //! Reading a block of recorded events.
 
+use super::RecordedEvent;
 use super::guess::Guess;
 use super::memory::Memory;
 use super::{STREAMS, code, stream, value_class};
 use crate::snag_format::numbers::Input;
 use crate::snag_format::unzigzag;
-use snag_model::events::{Event, Events};
+use snag_model::events::Events;
 use snag_model::ids::{LocId, ThreadId};
 use snag_model::op::Op;
 use snag_model::tables::Tables;
@@ -71,6 +72,17 @@ impl Decoder {
         tables: &mut Tables,
         events: &mut Events,
     ) -> Result<(), String> {
+        self.each(payload, most, tables, |event, tables| events.push(event.in_trace(tables)))
+    }
+
+    /// Hands out the next events of the same payload, at most so many. Ids are checked as far as `read` does.
+    pub(in crate::snag_format) fn each(
+        &mut self,
+        payload: &[u8],
+        most: usize,
+        tables: &mut Tables,
+        mut each: impl FnMut(RecordedEvent, &mut Tables),
+    ) -> Result<(), String> {
         let Decoder { guess, memory, sites, location, streams, left, run } = self;
         let inputs = streams.each_ref().map(|stream| Input(&payload[stream.clone()]));
         let mut block = Block { guess, memory, streams: inputs, sites, location };
@@ -82,7 +94,7 @@ impl Decoder {
             let some = run.1.min(more);
             for _ in 0..some {
                 let event = block.event(run.0, tables)?;
-                events.push(event);
+                each(event, tables);
             }
             run.1 -= some;
             *left -= some;
@@ -121,7 +133,7 @@ impl Block<'_> {
     }
 
     #[inline]
-    fn event(&mut self, thread: ThreadId, tables: &mut Tables) -> Result<Event, String> {
+    fn event(&mut self, thread: ThreadId, tables: &Tables) -> Result<RecordedEvent, String> {
         let control = self.streams[stream::CONTROL].byte()?;
         let more = if control & code::MORE != 0 { self.streams[stream::MORE].byte()? } else { 0 };
         if more > code::WIDE | code::WRITTEN || control & code::MORE != 0 && more == 0 {
@@ -135,15 +147,13 @@ impl Block<'_> {
             check_shape(site)?;
         }
         let site = self.sites[number as usize];
-        let mut event = Event::new(thread, site.op, 0);
-        (event.location, event.aux) = (site.location, site.aux);
         let address;
         if site.size == 0 {
             let difference = unzigzag(self.streams[stream::TARGETS].number()?);
             let places = &mut self.guess.places;
             address = places.at(thread.0, number).last.wrapping_add(difference as u64);
             places.target_was(thread.0, number, address);
-            event.target = target(site.op, address, tables)?;
+            check_target(site.op, address, tables)?;
             if control >> code::ADDRESS & 3 != 0 {
                 return Err("an address where there is none".to_owned());
             }
@@ -152,8 +162,19 @@ impl Block<'_> {
             if address.checked_add(site.size - 1).is_none() {
                 return Err(format!("the range {address:#x}:{} reaches over the last address", site.size));
             }
-            event.target = tables.variable_range(address, site.size).0;
         }
+        let mut event = RecordedEvent {
+            address,
+            size: site.size,
+            value: None,
+            written: None,
+            location: site.location,
+            thread,
+            aux: site.aux,
+            hint: 0,
+            op: site.op,
+            seen: false,
+        };
         let value = control >> code::VALUE & 3;
         if site.op.takes_value() {
             self.value(value, more, address, number, &site, &mut event)?;
@@ -228,7 +249,7 @@ impl Block<'_> {
         address: u64,
         number: u16,
         site: &Site,
-        event: &mut Event,
+        event: &mut RecordedEvent,
     ) -> Result<(), String> {
         let thread = event.thread.0;
         let (mut class, mut bytes) = value_class(site.size);
@@ -284,14 +305,15 @@ fn check_shape(site: &Site) -> Result<(), String> {
     Ok(())
 }
 
-/// The target of an event that touches no range.
-fn target(op: Op, number: u64, tables: &Tables) -> Result<u32, String> {
+/// Whether an event that touches no range can have this target.
+fn check_target(op: Op, number: u64, tables: &Tables) -> Result<(), String> {
     if op.has_variable() {
         let index = usize::try_from(number).unwrap_or(usize::MAX);
-        return tables.variable_of_name(index).map(|v| v.0).ok_or_else(|| format!("variable {number} has no name yet"));
+        let variable = tables.variable_of_name(index);
+        return variable.map(|_| ()).ok_or_else(|| format!("variable {number} has no name yet"));
     }
     if matches!(op, Op::Begin | Op::End) && number != 0 {
         return Err(format!("'{}' has a target", op.word()));
     }
-    u32::try_from(number).map_err(|_| format!("{number} does not fit the target of an event"))
+    u32::try_from(number).map(|_| ()).map_err(|_| format!("{number} does not fit the target of an event"))
 }
