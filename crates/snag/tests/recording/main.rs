@@ -5,6 +5,7 @@
 mod asked;
 mod attempts;
 mod confirming;
+mod contended;
 mod draining;
 mod endings;
 mod examples;
