@@ -98,8 +98,8 @@ impl<'t> Checker<'t> {
             return self.unordered(first, second, None);
         }
         let mut news = News::of(&self.facts, first);
-        // Nobody knows of an event before it happens; only barriers and what locks are held count from the beginning.
-        let start = if self.facts.enters_needed.is_empty() && !news.counts_holds() { first.0 } else { 0 };
+        // Nobody knows of an event before it happens; only barriers count from the beginning.
+        let start = if self.facts.enters_needed.is_empty() { first.0 } else { 0 };
         let reached = (start..=second.0).map(EventId).fold(false, |_, event| news.step(event));
         self.unordered(first, second, Some(reached))
     }

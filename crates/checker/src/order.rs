@@ -2,8 +2,8 @@
 //!
 //! Guarantee: [`News::of`] has reached an event iff the event that it is the news of happens before it by the rules of
 //! C++20, as `docs/order.md` has them: by thread order, threads, locks, conditions, semaphores, barriers, allocations,
-//! missing methods, and by atomics and fences *as their declared orders say*. What the schedule makes each read see
-//! counts, not what it saw in the trace.
+//! missing methods, and by atomics and fences *as their declared orders say*. An attempt that fails synchronises with
+//! nothing. What the schedule makes each read see counts, not what it saw in the trace.
 //!
 //! One question is about one event only, so there are no clocks: whoever knows of it is marked, and so is every object
 //! that hands on what somebody who knows of it has released.
@@ -11,7 +11,7 @@
 //! Cost: a few look-ups for each event of the schedule; memory for each thread, and for each object that carries the news.
 
 use crate::facts::Facts;
-use snag_model::{Action, BarrierId, EventId, LockId, MemoryOrder, Mode, Op, Probe, SemId, ThreadId};
+use snag_model::{Action, BarrierId, EventId, LockId, MemoryOrder, Mode, SemId};
 use std::collections::{HashMap, HashSet};
 
 /// Who knows of an event.
@@ -24,13 +24,6 @@ pub(crate) struct News<'f> {
     exclusive: HashSet<LockId>,
     shared: HashSet<LockId>,
     posted: HashSet<SemId>,
-    /// Semaphores that somebody who knew has posted to or waited on.
-    counted: HashSet<SemId>,
-    /// Threads started by somebody who knew.
-    started: HashSet<ThreadId>,
-    /// Who holds which lock, how often, and whether it knew when it took it. Empty unless attempts to take locks fail.
-    holds: HashMap<LockId, Vec<Hold>>,
-    attempts: bool,
     barriers: HashMap<BarrierId, Barrier>,
     /// Cells where an acquiring read gets to know.
     released: HashSet<usize>,
@@ -47,16 +40,6 @@ struct Thread {
     fenced: bool,
     /// It has read, without acquiring, where an acquiring read would have got to know.
     has_read: bool,
-}
-
-#[derive(Clone, Copy)]
-struct Hold {
-    thread: usize,
-    mode: Mode,
-    count: u32,
-    /// How often it was held when a wait gave it up.
-    given_up: u32,
-    knew: bool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -77,10 +60,6 @@ impl<'f> News<'f> {
             exclusive: HashSet::new(),
             shared: HashSet::new(),
             posted: HashSet::new(),
-            counted: HashSet::new(),
-            started: HashSet::new(),
-            holds: HashMap::new(),
-            attempts: facts.cells.ops().any(&[Op::TryFail, Op::ReadTryFail]),
             barriers: HashMap::new(),
             released: HashSet::new(),
             told: HashSet::new(),
@@ -132,9 +111,8 @@ impl<'f> News<'f> {
                 carried && order.acquires()
             }
             Action::Fence { order } => order.acquires() && self.threads[thread].has_read,
-            Action::Probe(Probe::Held { lock, mode }) => self.is_kept_out_by_who_knew(thread, lock, mode),
-            Action::Probe(Probe::Count { semaphore, .. }) => self.counted.contains(&semaphore),
-            Action::Probe(Probe::Alive { thread: child }) => self.started.contains(&child),
+            // It may fail for no reason, so nobody learns anything by it.
+            Action::Probe(_) => false,
             // Code that was not observed may hold fences.
             Action::MethodBegin { .. } | Action::MethodEnd { .. } => self.threads[thread].has_read,
             Action::Read { .. }
@@ -164,9 +142,6 @@ impl<'f> News<'f> {
     /// What a thread hands on by an event.
     fn tell(&mut self, thread: usize, id: EventId, action: Action) {
         let Thread { knows, fenced, .. } = self.threads[thread];
-        if self.attempts {
-            self.hold(thread, knows, action);
-        }
         match action {
             Action::Write { .. } => self.write(id, false, false),
             Action::AtomicWrite { order, .. } => self.write(id, fenced || knows && order.releases(), false),
@@ -189,17 +164,12 @@ impl<'f> News<'f> {
             }
             Action::Fork { thread: child, .. } => {
                 self.threads[child.index()].knows = true;
-                self.started.insert(child);
             }
             Action::Notify { .. } | Action::NotifyAll { .. } | Action::Alloc { .. } => {
                 self.told.insert(id);
             }
             Action::SemPost { semaphore } => {
                 self.posted.insert(semaphore);
-                self.counted.insert(semaphore);
-            }
-            Action::SemWait { semaphore } => {
-                self.counted.insert(semaphore);
             }
             Action::Read { .. }
             | Action::AtomicRead { .. }
@@ -209,6 +179,7 @@ impl<'f> News<'f> {
             | Action::End
             | Action::Wake { .. }
             | Action::WaitEnd { .. }
+            | Action::SemWait { .. }
             | Action::Probe(_)
             | Action::BarrierLeave { .. }
             | Action::Free { .. }
@@ -219,46 +190,6 @@ impl<'f> News<'f> {
             | Action::Mark { .. }
             | Action::Else(_) => {}
         }
-    }
-
-    /// Who takes and gives back locks.
-    fn hold(&mut self, thread: usize, knows: bool, action: Action) {
-        let (lock, mode) = match (action.acquired(), action.released()) {
-            (Some(held), _) | (_, Some(held)) => held,
-            (None, None) => return,
-        };
-        let holds = self.holds.entry(lock).or_default();
-        let at = holds.iter().position(|hold| (hold.thread, hold.mode) == (thread, mode)).unwrap_or_else(|| {
-            holds.push(Hold { thread, mode, count: 0, given_up: 0, knew: false });
-            holds.len() - 1
-        });
-        let hold = &mut holds[at];
-        match action {
-            Action::WaitBegin { .. } => hold.given_up = std::mem::take(&mut hold.count),
-            Action::Release { .. } => hold.count = hold.count.saturating_sub(1),
-            action => {
-                if hold.count == 0 {
-                    hold.knew = knows;
-                }
-                let waited = matches!(action, Action::WaitEnd { .. });
-                hold.count += if waited { std::mem::take(&mut hold.given_up) } else { 1 };
-            }
-        }
-        if hold.count == 0 && hold.given_up == 0 {
-            holds.swap_remove(at);
-        }
-    }
-
-    /// Whether it must see a schedule from its beginning, to know who holds what.
-    pub fn counts_holds(&self) -> bool {
-        self.attempts
-    }
-
-    /// Whether an attempt of a thread fails because of somebody who knew when it took the lock.
-    fn is_kept_out_by_who_knew(&self, thread: usize, lock: LockId, mode: Mode) -> bool {
-        let others = self.holds.get(&lock).into_iter().flatten().filter(|hold| hold.thread != thread);
-        let knew = others.filter(|hold| hold.count > 0 && hold.knew);
-        knew.into_iter().any(|hold| (hold.mode, mode) != (Mode::Shared, Mode::Shared))
     }
 
     fn fence(&mut self, thread: usize, order: MemoryOrder) {

@@ -32,7 +32,9 @@ pub(crate) struct Sync {
     /// Critical sections order nothing: other schedules may have them the other way round.
     ignores_locks: bool,
     methods: Option<Methods>,
-    /// What failed attempts rest on. `None` unless the trace has any.
+    /// Failed attempts come after what they rest on. By the standards they synchronise with nothing.
+    attempts: bool,
+    /// What failed attempts rest on. `None` unless the trace has any that count.
     grounds: Option<Grounds>,
     /// Row that gathers all that posts and waits of a semaphore know; 0 before the first. Empty unless threads look at
     /// counts.
@@ -96,11 +98,21 @@ struct Heap {
 
 impl Sync {
     pub fn new(trace: &Trace, cells: &Cells) -> Sync {
+        Sync::of(trace, cells, true)
+    }
+
+    /// Only what synchronises by the standards: failed attempts do not.
+    pub fn declared(trace: &Trace, cells: &Cells) -> Sync {
+        Sync::of(trace, cells, false)
+    }
+
+    fn of(trace: &Trace, cells: &Cells, attempts: bool) -> Sync {
         let ops = cells.ops();
         let count = |space| trace.tables.names(space).len();
         let atomics = ops.any(&[Op::AtomicRead, Op::AtomicWrite, Op::Rmw]);
         // Nobody knows what missing code does: it may hold fences.
         let fences = atomics && ops.any(&[Op::Fence, Op::MethodBegin]);
+        let fail = attempts && ops.any(&[Op::TryFail, Op::ReadTryFail, Op::JoinFail]);
         let none = Fences { released: Stamp::NEVER, seen: 0 };
         let parties = |i| trace.tables.barrier_parties(BarrierId::new(i));
         Sync {
@@ -113,8 +125,12 @@ impl Sync {
             finals: vec![None; trace.tables.thread_count()],
             heap: if ops.any(&[Op::Alloc]) { Heap::new(trace) } else { Heap::default() },
             released: vec![Released::Nothing; if atomics { cells.count() } else { 0 }],
-            grounds: Probes::of(trace).map(Grounds::new),
-            counted: vec![0; if ops.any(&[Op::SemValue]) { count(snag_model::Space::Semaphore) } else { 0 }],
+            attempts,
+            grounds: if fail { Probes::of(trace).map(Grounds::new) } else { None },
+            counted: vec![
+                0;
+                if attempts && ops.any(&[Op::SemValue]) { count(snag_model::Space::Semaphore) } else { 0 }
+            ],
             fences: vec![none; if fences { trace.tables.thread_count() } else { 0 }],
             strong: false,
             ignores_locks: false,
@@ -122,7 +138,7 @@ impl Sync {
         }
     }
 
-    /// The same as if every atomic access were sequentially consistent.
+    /// As if every atomic access were sequentially consistent.
     pub fn strong(trace: &Trace, cells: &Cells) -> Sync {
         Sync { strong: true, fences: Vec::new(), ..Sync::new(trace, cells) }
     }
@@ -139,6 +155,11 @@ impl Sync {
     /// Whether accesses need [`Sync::before_touch`], [`Sync::before_access`] and [`Sync::after_access`].
     pub fn orders_accesses(&self) -> bool {
         !self.heap.blocks.is_empty() || !self.released.is_empty()
+    }
+
+    /// Whether a write to a variable takes away what somebody has released there.
+    pub fn is_released(&self, cell: usize) -> bool {
+        self.released.get(cell).is_some_and(|released| !matches!(released, Released::Nothing))
     }
 
     /// Whether every event needs [`Sync::enter_event`] and [`Sync::leave_event`].
@@ -279,6 +300,7 @@ impl Sync {
                 clocks.join_row(slot, self.semaphores[semaphore.index()]);
                 self.count(clocks, slot, time, semaphore);
             }
+            Action::Probe(_) if !self.attempts => {}
             Action::Probe(Probe::Count { semaphore, .. }) => clocks.join_row(slot, self.counted[semaphore.index()]),
             Action::Probe(_) => {
                 let grounds = self.grounds.as_ref().expect("the trace has attempts");
@@ -329,6 +351,9 @@ impl Sync {
     /// `acquire`, and the end of a wait.
     #[inline]
     pub fn acquire(&mut self, clocks: &mut Clocks, slot: Slot, lock: LockId) {
+        if self.ignores_locks {
+            return;
+        }
         let lock = &mut self.locks[lock.index()];
         clocks.join(slot, lock.released);
         if lock.readers != 0 {
@@ -342,7 +367,9 @@ impl Sync {
     /// `release`, and the beginning of a wait.
     #[inline]
     pub fn release(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, lock: LockId) {
-        self.locks[lock.index()].released = clocks.stamp(slot, time);
+        if !self.ignores_locks {
+            self.locks[lock.index()].released = clocks.stamp(slot, time);
+        }
     }
 
     /// All events of the joined thread are before `time`.

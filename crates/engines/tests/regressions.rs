@@ -1,10 +1,14 @@
 //! Traces that once broke an engine, each named after what broke.
 
-use snag_engines::happens_before::{Limits, Order, Racing, Variant, pairs, take_schedules, warnings};
+use snag_checker::Checker;
+use snag_engines::happens_before::{
+    Limits, Order, Racing, Sections, Variant, by_memory_order, pairs, take_schedules, warnings,
+};
 use snag_formats::TraceReader;
 use snag_formats::text_format::TextReader;
-use snag_model::{Cells, Trace};
+use snag_model::{Cells, EventId, Level, Schedule, Trace};
 use snag_synthesis::generate::{Generator, Shape};
+use snag_testkit::reference::order_races;
 
 fn trace(lines: &str) -> Trace {
     let text = format!("%snag 1\n{lines}\n");
@@ -106,4 +110,56 @@ fn an_attempt_after_a_broken_rule_is_not_taken_for_impossible() {
     let index = Index::new(&trace, &cells, Level::Writer);
     let (answer, _) = Queries::new(&index, Limits::default()).ask(&[EventId(4), EventId(7)]);
     assert!(matches!(answer, Answer::Possible(_)), "{answer:?}");
+}
+
+/// Races by memory order; the definition names the same, and the checker accepts them.
+fn by_order(lines: &str) -> Vec<(u32, u32)> {
+    let trace = trace(lines);
+    let cells = Cells::of(&trace);
+    let limits = Limits { all_pairs: true, ..Limits::default() };
+    let found = by_memory_order(&trace, &cells, Sections::AsObserved, None, limits, &mut |_| true, &mut |_| true).1;
+    let found: Vec<(EventId, EventId)> = found.pairs.iter().map(|pair| (pair.first, pair.second)).collect();
+    assert_eq!(found, order_races(&trace).into_iter().collect::<Vec<_>>());
+    let checker = Checker::new(&trace, &cells);
+    for &(first, second) in &found {
+        let schedule = Schedule::up_to(second);
+        checker.check_order(schedule.iter(&trace), first, second, Level::Writer).expect("a race by memory order");
+    }
+    found.iter().map(|pair| (pair.0.0, pair.1.0)).collect()
+}
+
+/// That an attempt finds a lock held was taken for synchronisation, and nothing was looked for where atomics are strong.
+#[test]
+fn a_failed_attempt_to_take_a_lock_hands_nothing_on() {
+    let tried = |take: &str, attempt: &str| by_order(&format!("T1|w(x)|\nT1|{take}(l)|\nT2|{attempt}(l)|\nT2|r(x)|"));
+    assert_eq!(tried("acq", "tryfail"), [(0, 3)]);
+    assert_eq!(tried("acq", "rtryfail"), [(0, 3)]);
+    assert_eq!(tried("racq", "tryfail"), [(0, 3)]);
+    // Whoever takes it in the end has synchronised, however often it has tried before.
+    assert_eq!(by_order("T1|w(x)|\nT1|acq(l)|\nT2|tryfail(l)|\nT1|rel(l)|\nT2|acq(l)|\nT2|r(x)|"), []);
+    // Nothing is before the attempt but the acquire itself: the race is of the ordinary kind.
+    assert_eq!(by_order("T1|acq(l)|\nT1|w(x)|\nT2|tryfail(l)|\nT2|r(x)|"), []);
+}
+
+/// The same of an attempt that gave up after it had waited: what is between its begin and its failure hands nothing on.
+#[test]
+fn a_failed_attempt_beside_a_relaxed_flag_does_not_strengthen_the_flag() {
+    let lines = "T1|w(x)|\nT1|acq(l)|\nT1|atomic-w(f,relaxed)|\nT2|atomic-r(f,acquire)|\nT2|tryfail(l)|\nT2|r(x)|";
+    assert_eq!(by_order(lines), [(0, 5)]);
+    assert_eq!(by_order(&lines.replace("relaxed", "release")), []);
+}
+
+/// `sem_getvalue` and `sem_trywait` that fails were taken to come after all that posted or waited.
+#[test]
+fn a_look_at_the_count_of_a_semaphore_hands_nothing_on() {
+    assert_eq!(by_order("T1|w(x)|\nT1|sem-post(s)|\nT2|sem-value(s)=1|\nT2|r(x)|"), [(0, 3)]);
+    assert_eq!(by_order("T3|sem-post(s)|\nT1|w(x)|\nT1|sem-wait(s)|\nT2|sem-value(s)=0|\nT2|r(x)|"), [(1, 4)]);
+    assert_eq!(by_order("T1|w(x)|\nT1|sem-post(s)|\nT2|sem-value(s)=1|\nT2|sem-wait(s)|\nT2|r(x)|"), []);
+}
+
+/// An attempt to join was taken to come after the fork.
+#[test]
+fn a_failed_attempt_to_join_hands_nothing_on() {
+    assert_eq!(by_order("T1|w(x)|\nT1|fork(T3)|\nT2|join-fail(T3)|\nT2|r(x)|\nT3|r(y)|"), [(0, 3)]);
+    assert_eq!(by_order("T1|w(x)|\nT1|fork(T3)|\nT3|end|\nT2|join(T3)|\nT2|r(x)|"), []);
 }

@@ -417,6 +417,12 @@ impl Events {
         }
     }
 
+    /// The same without its values and its place in the program, for who only asks what it synchronises with.
+    #[inline]
+    pub fn without_values(&self, index: usize) -> Event {
+        Event { aux: self.aux(index), ..Event::new(self.thread[index], self.op[index], self.target[index]) }
+    }
+
     /// All events in order.
     pub fn iter(&self) -> impl Iterator<Item = Event> {
         (0..self.len()).map(|i| self.get(i))

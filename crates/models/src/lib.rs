@@ -2,7 +2,7 @@
 //!
 //! A model is a TOML file. For each function it names an effect: that it takes the lock at its first argument, say, or
 //! touches nothing but what its arguments lead to. Some models are [built in](built_in); users write others. The
-//! recorder hands all of them to the runtime as one flat [table](table::table), in which it looks calls up.
+//! recorder hands all of them to the runtime as one flat table, in which it looks calls up.
 //!
 //! `docs/models.md` has the format. A mistake in a file is an [`Error`] with its line; what a file does not say is never
 //! guessed.

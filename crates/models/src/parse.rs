@@ -73,7 +73,8 @@ pub(crate) fn model(text: &str, path: Option<&Path>) -> Result<Model, Error> {
     };
     let document = DeTable::parse(text)
         .map_err(|wrong| error((wrong.span().map_or(0, |span| span.start), wrong.message().to_owned())))?;
-    let line_of = |at: usize| 1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count();
+    let ends: Vec<usize> = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
+    let line_of = |at: usize| 1 + ends.partition_point(|&end| end < at);
     let mut model = read(document.get_ref(), &line_of).map_err(error)?;
     model.path = path.map(Path::to_owned);
     model.text = text.to_owned();
@@ -309,7 +310,7 @@ fn check_companions(model: &Model, function: &Function, document: &DeTable) -> V
         }
     }
     if let Some(release) = &function.release
-        && !effect_of(release).is_some_and(|(effect, _)| effect == wire::effect::RELEASE)
+        && effect_of(release).is_none_or(|(effect, _)| effect != wire::effect::RELEASE)
     {
         problems.push((at(), format!("'{release}' is to be described here, too, as 'release'")));
     }

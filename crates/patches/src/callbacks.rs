@@ -7,7 +7,7 @@
 use crate::image::{Function, Image};
 use object::ReadRef;
 use snag_wire::patches::{JUMP, Jump, NOTHING, word_of};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// What becomes of one function of the runtime inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,13 @@ fn is_interface(name: &[u8]) -> bool {
 pub struct Callbacks<'a> {
     pub ours: Vec<Jump>,
     pub libraries: Vec<(Jump, &'a [u8])>,
+}
+
+impl Callbacks<'_> {
+    /// Where the functions begin.
+    pub fn places(&self) -> HashSet<u64> {
+        self.ours.iter().chain(self.libraries.iter().map(|(jump, _)| jump)).map(|jump| jump.at).collect()
+    }
 }
 
 /// Decides about every function of the runtime inside. `ours` are the functions that our runtime offers.

@@ -22,6 +22,8 @@ pub struct Function<'a> {
     pub size: u64,
     /// Its name.
     pub name: &'a [u8],
+    /// Whether another object's function of that name may take its place.
+    pub is_weak: bool,
 }
 
 /// A part of the file that is loaded.
@@ -151,14 +153,30 @@ impl<'a, R: ReadRef<'a>> Image<'a, R> {
         functions
             .filter_map(|symbol| {
                 let name = name(symbol.st_name(ENDIAN))?;
-                Some(Function { address: symbol.st_value(ENDIAN), size: symbol.st_size(ENDIAN), name })
+                let is_weak = symbol.st_bind() == elf::STB_WEAK;
+                Some(Function { address: symbol.st_value(ENDIAN), size: symbol.st_size(ENDIAN), name, is_weak })
             })
             .collect()
     }
 
-    /// What the dynamic linker puts into words of the program, where that is an address in the program.
+    /// Where a section lies when it is loaded, and what it holds.
+    pub fn loaded_section(&self, name: &[u8]) -> Option<(u64, &'a [u8])> {
+        let sections = self.header.sections(ENDIAN, self.file).ok()?;
+        let (_, section) = sections.section_by_name(ENDIAN, name)?;
+        Some((section.sh_addr(ENDIAN), section.data(ENDIAN, self.file).ok()?))
+    }
+
+    /// What the program can change while it runs.
+    pub fn variable(&self, address: u64) -> bool {
+        let writable = |segment: &Segment| segment.writable && segment.range().contains(&address);
+        self.segments.iter().any(writable) && self.may_change(address)
+    }
+
+    /// What the dynamic linker puts into words of the program, where that is an address in the program, and the names of
+    /// what it looks up elsewhere.
     pub fn relocations(&self) -> Words<'_, 'a, R> {
         let mut words = HashMap::new();
+        let mut imports = HashMap::new();
         let headers = self.header.program_headers(ENDIAN, self.file).unwrap_or(&[]);
         let dynamic = headers.iter().find_map(|part| part.dynamic(ENDIAN, self.file).ok().flatten()).unwrap_or(&[]);
         let value = |tag: u32| dynamic.iter().find(|entry| entry.tag32(ENDIAN) == Some(tag)).map(|e| e.d_val(ENDIAN));
@@ -167,6 +185,13 @@ impl<'a, R: ReadRef<'a>> Image<'a, R> {
             let bytes = self.bytes(symbols?.checked_add(24 * index as u64)?, 24)?;
             let symbol = bytes.read_at::<elf::Sym64<LittleEndian>>(0).ok()?;
             (symbol.st_shndx(ENDIAN) != elf::SHN_UNDEF).then(|| symbol.st_value(ENDIAN))
+        };
+        let names = value(elf::DT_STRTAB);
+        let name = |index: u32| -> Option<&'a [u8]> {
+            let bytes = self.bytes(symbols?.checked_add(24 * index as u64)?, 24)?;
+            let symbol = bytes.read_at::<elf::Sym64<LittleEndian>>(0).ok()?;
+            let start = names?.checked_add(symbol.st_name(ENDIAN) as u64)?;
+            self.rest(start)?.split(|&byte| byte == 0).next()
         };
         for (table, size) in [(elf::DT_RELA, elf::DT_RELASZ), (elf::DT_JMPREL, elf::DT_PLTRELSZ)] {
             let (Some(table), Some(size)) = (value(table), value(size)) else { continue };
@@ -180,11 +205,32 @@ impl<'a, R: ReadRef<'a>> Image<'a, R> {
                     elf::R_X86_64_GLOB_DAT | elf::R_X86_64_JUMP_SLOT => symbol(entry.r_sym(ENDIAN, false)),
                     _ => None,
                 };
+                let kind = entry.r_type(ENDIAN, false);
+                let by_name = matches!(kind, elf::R_X86_64_64 | elf::R_X86_64_GLOB_DAT | elf::R_X86_64_JUMP_SLOT);
+                if target.is_none()
+                    && by_name
+                    && let Some(name) = name(entry.r_sym(ENDIAN, false))
+                {
+                    imports.insert(entry.r_offset(ENDIAN), name);
+                }
                 // What is somewhere else is nowhere here.
                 words.insert(entry.r_offset(ENDIAN), target);
             }
         }
-        Words { image: self, words }
+        // The dynamic linker calls what is in these tables, and nobody else reads them.
+        let tables = [
+            (elf::DT_PREINIT_ARRAY, elf::DT_PREINIT_ARRAYSZ),
+            (elf::DT_INIT_ARRAY, elf::DT_INIT_ARRAYSZ),
+            (elf::DT_FINI_ARRAY, elf::DT_FINI_ARRAYSZ),
+        ];
+        let table = |(start, size): &(u32, u32)| Some(value(*start)?..value(*start)?.checked_add(value(*size)?)?);
+        Words { image: self, words, imports, of_linker: tables.iter().filter_map(table).collect() }
+    }
+
+    /// The bytes of the file from an address on.
+    fn rest(&self, address: u64) -> Option<&'a [u8]> {
+        let segment = self.segments.iter().find(|segment| segment.range().contains(&address))?;
+        segment.data.get(usize::try_from(address - segment.address).ok()?..)
     }
 }
 
@@ -192,6 +238,8 @@ impl<'a, R: ReadRef<'a>> Image<'a, R> {
 pub struct Words<'i, 'a, R: ReadRef<'a>> {
     image: &'i Image<'a, R>,
     words: HashMap<u64, Option<u64>>,
+    imports: HashMap<u64, &'a [u8]>,
+    of_linker: Vec<Range<u64>>,
 }
 
 impl<'a, R: ReadRef<'a>> Words<'_, 'a, R> {
@@ -202,5 +250,21 @@ impl<'a, R: ReadRef<'a>> Words<'_, 'a, R> {
         }
         let bytes = self.image.bytes(address, 8)?;
         Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    /// The name of what the dynamic linker looks up elsewhere for a word.
+    pub fn import(&self, address: u64) -> Option<&'a [u8]> {
+        self.imports.get(&address).copied()
+    }
+
+    /// Whether the dynamic linker looks up anything whose name begins so.
+    pub fn imports(&self, prefix: &[u8]) -> bool {
+        self.imports.values().any(|name| name.starts_with(prefix))
+    }
+
+    /// The words of data that get the address of something in the program, and that address.
+    pub fn of_data(&self) -> impl Iterator<Item = (u64, u64)> {
+        let words = self.words.iter().filter_map(|(&at, &target)| Some((at, target?)));
+        words.filter(|(at, _)| !self.of_linker.iter().any(|table| table.contains(at)))
     }
 }

@@ -1,8 +1,9 @@
 //! What was decided, as the words that the runtime reads.
 
 use crate::callbacks::Callbacks;
+use crate::silent::SilentFunctions;
 use crate::traps::Traps;
-use snag_wire::patches::{Call, HEAD, Head, Jump, PARTS, Part, Record, Span, word_of};
+use snag_wire::patches::{Call, HEAD, Head, Jump, PARTS, Part, Record, Silent, Span, word_of};
 use std::ops::Range;
 
 /// Everything that was decided about a program.
@@ -15,26 +16,26 @@ pub struct Found<'a> {
     pub callbacks: Callbacks<'a>,
     pub writes: Vec<Call>,
     pub traps: Traps,
+    pub silent: SilentFunctions<'a>,
 }
 
 impl Found<'_> {
     /// The list; `None` if there is nothing to do.
     pub fn words(self) -> Option<Vec<u64>> {
-        if self.runtime.is_empty() && self.callbacks.ours.is_empty() {
+        if self.runtime.is_empty() && self.callbacks.ours.is_empty() && self.silent.is_empty() {
             return None;
         }
         let mut names = Vec::new();
-        let libraries: Vec<Jump> = self
-            .callbacks
-            .libraries
-            .iter()
-            .map(|(jump, name)| {
-                let target = names.len() as u64;
-                names.extend_from_slice(name);
-                names.push(0);
-                Jump { target, ..*jump }
-            })
-            .collect();
+        let mut place_of = |name: &[u8]| {
+            let place = names.len() as u64;
+            names.extend_from_slice(name);
+            names.push(0);
+            place
+        };
+        let libraries = self.callbacks.libraries.iter();
+        let libraries: Vec<Jump> = libraries.map(|(jump, name)| Jump { target: place_of(name), ..*jump }).collect();
+        let silent = self.silent.functions.iter();
+        let silent: Vec<Silent> = silent.map(|(silent, name)| Silent { name: place_of(name), ..*silent }).collect();
         let code: Vec<Span> =
             self.code.iter().map(|code| Span { start: code.start, length: code.end - code.start }).collect();
         let mut parts: [(Part, Vec<u64>); PARTS] = [
@@ -46,6 +47,10 @@ impl Found<'_> {
             (Part::Traps, records(&self.traps.traps)),
             (Part::Unseen, self.traps.unseen),
             (Part::Names, names.chunks(8).map(word_of).collect()),
+            (Part::Silent, records(&silent)),
+            (Part::Variables, self.silent.variables),
+            (Part::Sites, records(&self.silent.sites)),
+            (Part::Muted, records(&self.silent.muted)),
         ];
         let mut head =
             Head { headers: self.headers, unseen: self.traps.first, hooks: self.hooks, parts: [(0, 0); PARTS] };

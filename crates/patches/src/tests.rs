@@ -8,7 +8,8 @@ use crate::code::Code;
 use crate::image::Image;
 use crate::traps::{is_rust, is_symboliser};
 use crate::{Runtime, decide};
-use snag_wire::patches::{Call, Effect, Jump, List, Memory, Part, Trap, WRITES};
+use snag_wire::patches::silent::TOUCHES;
+use snag_wire::patches::{Call, Effect, Jump, List, Memory, Muted, Naming, Part, Silent, Site, Trap, WRITES};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -106,7 +107,100 @@ fn runtime(names: &[&str]) -> Runtime {
 
 fn words_of(program: &Path, runtime: &Runtime) -> Vec<u64> {
     let bytes = std::fs::read(program).unwrap();
-    decide(&bytes[..], runtime).unwrap_or_else(|| panic!("{}: nothing to do", program.display()))
+    decide(&bytes[..], runtime, &|_| false).unwrap_or_else(|| panic!("{}: nothing to do", program.display()))
+}
+
+/// The functions of a list that have no callbacks, and whether each may touch what others see.
+fn silent(words: &[u64]) -> BTreeMap<String, u64> {
+    let list = List::new(words).unwrap();
+    let names: Vec<u8> = list.part(Part::Names).iter().flat_map(|word| word.to_le_bytes()).collect();
+    let name = |place: u64| {
+        let name = names[place as usize..].split(|&byte| byte == 0).next().unwrap();
+        // Copies that gcc makes have its name for them behind.
+        String::from_utf8(name.split(|&byte| byte == b'.').next().unwrap().to_vec()).unwrap()
+    };
+    list.records::<Silent>(Part::Silent).iter().map(|silent| (name(silent.name), silent.flags)).collect()
+}
+
+#[test]
+fn functions_count_that_have_no_callbacks_and_touch_what_others_see() {
+    let folder = Folder::new("silent");
+    let levels = [&["-O0"][..], &["-O1"], &["-O2"], &["-O3", "-no-pie"], &["-O0", "-no-pie"], &["-Os"]];
+    for compiler in ["gcc", "clang"] {
+        for level in levels {
+            let flags = [&["-g", "-fsanitize=thread"], level].concat();
+            let Some(program) = build(&folder, compiler, "silent.c", &flags) else { continue };
+            let found = silent(&words_of(&program, &runtime(&OURS)));
+            let touching = |name: &str| found.get(name).is_some_and(|flags| flags & TOUCHES != 0);
+            for name in ["store", "load", "by_pointer"] {
+                assert!(touching(name), "{compiler} {level:?}: {name} of {found:?}");
+            }
+            // Clang has callbacks for its frame, so the calls are seen that it makes.
+            assert!(touching("through") || compiler == "clang" && touching("hide"), "{compiler} {level:?}: {found:?}");
+            for name in ["twice", "word", "chosen", "digits", "work", "seen", "first", "second", "third", "main"] {
+                assert!(!touching(name), "{compiler} {level:?}: {name} of {found:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn who_names_a_function_without_callbacks_does_so_where_the_disassembler_says() {
+    let folder = Folder::new("sites");
+    for (compiler, level) in [("gcc", "-O0"), ("gcc", "-O2"), ("clang", "-O1")] {
+        let Some(program) = build(&folder, compiler, "silent.c", &["-g", "-fsanitize=thread", level]) else { continue };
+        let Some(shown) = disassemble(&program) else { return };
+        let words = words_of(&program, &runtime(&OURS));
+        let own = silent(&words);
+        assert!(own.len() < 10, "{compiler} {level}: {own:?}");
+        let list = List::new(&words).unwrap();
+        let functions = list.records::<Silent>(Part::Silent);
+        let all: BTreeMap<u64, Silent> = functions.iter().map(|silent| (silent.at, silent)).collect();
+        let is_silent =
+            |at: u64| all.range(..=at).next_back().is_some_and(|(_, silent)| at < silent.at + silent.length);
+        let by_address = |(&at, shown): (&u64, &Shown)| {
+            let target = shown.text.split_whitespace().nth(1).and_then(|text| u64::from_str_radix(text, 16).ok())?;
+            let is_call = shown.text.starts_with("call") || shown.text.starts_with("jmp");
+            let is_seen = is_call && all.contains_key(&target) && !is_silent(at);
+            is_seen.then_some((at + shown.bytes.len() as u64 - 4, target))
+        };
+        let expected: BTreeSet<(u64, u64)> = shown.iter().filter_map(by_address).collect();
+        let site = |site: Site| (site.at, functions.get(site.function as usize).unwrap().at);
+        let sites: Vec<Site> = list.records::<Site>(Part::Sites).iter().collect();
+        let calls = sites.iter().filter(|site| site.naming == Naming::Relative);
+        let calls: BTreeSet<(u64, u64)> = calls.map(|&one| site(one)).collect();
+        assert!(expected.len() >= 2, "{compiler} {level}: {expected:x?}");
+        assert!(expected.is_subset(&calls), "{compiler} {level}: {expected:x?}, {calls:x?}");
+        // The rest are addresses that are taken; the table of pointers has two.
+        let taken = sites.iter().filter(|site| site.naming == Naming::Word).count();
+        assert!(taken >= 1, "{compiler} {level}: {sites:x?}");
+    }
+}
+
+#[test]
+fn a_function_that_is_excluded_loses_its_callbacks_and_no_other_does() {
+    let folder = Folder::new("excluded");
+    for compiler in ["gcc", "clang"] {
+        let flags = ["-g", "-fsanitize=thread", "-O0"];
+        let Some(program) = build(&folder, compiler, "silent.c", &flags) else { continue };
+        let bytes = std::fs::read(&program).unwrap();
+        let words = decide(&bytes[..], &runtime(&OURS), &|name| name == b"work").unwrap();
+        assert!(silent(&words).contains_key("work"), "{compiler}: {:?}", silent(&words));
+        let Some(shown) = disassemble(&program) else { return };
+        let image = Image::read(&bytes[..]).unwrap();
+        let functions = image.functions();
+        let work = functions.iter().find(|function| function.name == b"work").unwrap();
+        let calls = |(_, shown): &(&u64, &Shown)| {
+            let callbacks = ["__tsan_read", "__tsan_write", "__tsan_unaligned", "__tsan_func"];
+            callbacks.iter().any(|callback| shown.text.contains(callback))
+        };
+        let inside = shown.range(work.address..work.address + work.size).filter(calls).map(|(&at, _)| at);
+        let expected: Vec<u64> = inside.collect();
+        let list = List::new(&words).unwrap();
+        let muted: Vec<u64> = list.records::<Muted>(Part::Muted).iter().map(|muted| muted.at).collect();
+        assert!(expected.len() >= 3, "{compiler}: {expected:x?}");
+        assert_eq!(muted, expected, "{compiler}");
+    }
 }
 
 const OURS: [&str; 4] = ["__tsan_init", "__tsan_write4", "pthread_mutex_lock", "malloc"];
@@ -414,7 +508,7 @@ fn damaged_programs_make_no_trouble() {
         if round % 10 == 0 {
             damaged.truncate(random(bytes.len()));
         }
-        if let Some(words) = decide(&damaged[..], &runtime(&OURS)) {
+        if let Some(words) = decide(&damaged[..], &runtime(&OURS), &|_| false) {
             let list = List::new(&words).unwrap();
             assert!(list.records::<Trap>(Part::Traps).iter().all(|trap| trap.length <= 15));
         }

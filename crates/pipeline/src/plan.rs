@@ -1,7 +1,7 @@
 //! Which engines run, in which order, and what each need not prove again.
 
 use crate::options::{Choice, Options};
-use snag_engines::happens_before::has_weak_atomics;
+use snag_engines::happens_before::may_race_by_order;
 use snag_engines::{
     CP, EngineRef, FHB, HB, MC, OBSERVED, ORDER, RDIT, RECIPE, SB, SHB, TLH1, TLH2, WCP, has_faults, highest_level,
     is_symbolic,
@@ -35,10 +35,10 @@ const AUTO: [(EngineRef, &[EngineRef]); 5] =
 /// The steps for a trace, quick ones first: what they find is safe before anything dear is prepared.
 pub(crate) fn steps(options: &Options, trace: &Trace) -> Vec<Step> {
     let mut steps = in_order(options, trace);
-    let has_weak_atomics = has_weak_atomics(trace);
+    let may_race_by_order = may_race_by_order(trace);
     for step in &mut steps {
         // It has nothing to do, so it need not wait for anybody.
-        if step.engine == ORDER && !has_weak_atomics {
+        if step.engine == ORDER && !may_race_by_order {
             step.beyond = &[];
         }
     }
@@ -59,7 +59,7 @@ pub(crate) fn in_order(options: &Options, trace: &Trace) -> Vec<Step> {
                 .iter()
                 .filter(|(engine, _)| !(by_name(*engine) || *engine == MC && by_name(RECIPE)))
                 .filter(|(engine, _)| *engine != RECIPE || goes_beyond_maximal(options, trace))
-                .filter(|(engine, _)| *engine != ORDER || has_weak_atomics(trace))
+                .filter(|(engine, _)| *engine != ORDER || may_race_by_order(trace))
                 .filter(|(engine, _)| *engine != OBSERVED || has_faults(trace))
                 .map(|&(engine, beyond)| Step { engine, beyond, exhaustive: false })
                 .collect(),

@@ -19,6 +19,7 @@ mod rewriting;
 pub mod ring;
 pub mod runtime;
 pub mod seal;
+pub mod selection;
 pub mod sources;
 pub mod standing;
 pub mod symbols;

@@ -6,9 +6,10 @@ pub use read::Part;
 
 use crate::code::Code;
 use crate::layout::Layouts;
-use crate::recorder::MODEL;
+use crate::recorder::{MODEL, ONLY, WITHOUT};
 use crate::ring::{Drain, Settings};
 use crate::seal::{Seal, Sealed};
+use crate::selection::{Pattern, Selection};
 use crate::wire::Segment;
 use snag_model::{EventId, ThreadId, Trace};
 use snag_models::{Model, Models};
@@ -193,7 +194,11 @@ impl Recorded {
         let models: Result<Vec<Model>, _> =
             texts.map(|text| Model::parse(text, Path::new("a model in the recording"))).collect();
         let models = Models::with(models.map_err(|error| error.to_string())?);
-        Ok(Settings { drain: self.drain(), models, ..Settings::default() })
+        let patterns = |wanted: &str| -> Result<Vec<Pattern>, String> {
+            self.about.iter().filter(|(key, _)| key == wanted).map(|(_, text)| text.parse()).collect()
+        };
+        let selection = Selection { without: patterns(WITHOUT)?, only: patterns(ONLY)? };
+        Ok(Settings { drain: self.drain(), models, selection, ..Settings::default() })
     }
 
     /// The schedule of the recording, to be followed again.

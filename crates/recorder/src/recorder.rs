@@ -5,6 +5,7 @@ use crate::rewriting::Answers;
 use crate::ring::{Drain, Ring, Settings};
 use crate::runtime::Library;
 use crate::seal::{SEAL, Seal};
+use crate::selection::Selection;
 use crate::symbols::Symbols;
 use crate::translate::{Oddities, Translator, Unseen};
 use crate::unknown;
@@ -139,6 +140,8 @@ pub struct Recorder {
     drain: Drain,
     /// What functions of libraries do that are not instrumented.
     models: Models,
+    /// Which functions are left out.
+    selection: Selection,
     /// The translation.
     pub translator: Translator,
     /// Processor time of this process and of its children when the program was started.
@@ -179,7 +182,8 @@ impl Recorder {
         let ring = Ring::new(&options.settings).map_err(|error| format!("cannot share memory: {error}"))?;
         let cannot_record = |error: io::Error| format!("cannot record: {error}");
         let library = Library::for_program(&program, &ring.path()).map_err(cannot_record)?;
-        let answers = Answers::give(ring.mapping(), program.clone()).map_err(cannot_record)?;
+        let selection = options.settings.selection.clone();
+        let answers = Answers::give(ring.mapping(), program.clone(), selection.clone()).map_err(cannot_record)?;
         let mut preload = OsString::from(library.path());
         for other in other_libraries() {
             preload.push(":");
@@ -226,6 +230,7 @@ impl Recorder {
             free,
             drain,
             models,
+            selection,
             seal,
             translator,
             before,
@@ -435,6 +440,9 @@ impl Recorder {
         for model in self.models.users() {
             say(MODEL, &model.text);
         }
+        for (key, patterns) in [(WITHOUT, &self.selection.without), (ONLY, &self.selection.only)] {
+            patterns.iter().for_each(|pattern| say(key, &pattern.to_string()));
+        }
         if self.free {
             say("threads", FREELY);
         }
@@ -474,6 +482,11 @@ pub const DAMAGED: &str = "the program has damaged what it shares with snag";
 
 /// By what a recording has the text of each model that was not built in.
 pub const MODEL: &str = "model";
+
+/// By what a recording has each pattern of functions that were left out.
+pub const WITHOUT: &str = "without";
+/// By what it has each pattern of functions that alone were recorded.
+pub const ONLY: &str = "only";
 
 /// What a recording says of threads that ran at the same time.
 pub const FREELY: &str = "free";

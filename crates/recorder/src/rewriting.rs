@@ -9,6 +9,7 @@
 
 use crate::futex;
 use crate::ring::{Mapping, is_dead, memory_file, seal};
+use crate::selection::Selection;
 use crate::wire::{ANSWERED, DEAF, Header, NO_LIST};
 use snag_patches::Runtime;
 use std::fs::File;
@@ -30,12 +31,12 @@ pub struct Answers {
 
 impl Answers {
     /// Starts to answer. The program that is probably asked about first is looked at while it is being started.
-    pub fn give(mapping: Arc<Mapping>, program: PathBuf) -> io::Result<Answers> {
+    pub fn give(mapping: Arc<Mapping>, program: PathBuf, selection: Selection) -> io::Result<Answers> {
         let ends = Arc::new(AtomicBool::new(false));
         let (shared, end) = (mapping.clone(), ends.clone());
         let thread = std::thread::Builder::new().name("rewriting".to_owned()).spawn(move || {
-            decide(&program);
-            answer_all(shared.header(), &end);
+            decide(&program, &selection);
+            answer_all(shared.header(), &selection, &end);
         })?;
         Ok(Answers { mapping, ends, thread: Some(thread) })
     }
@@ -56,7 +57,7 @@ impl Drop for Answers {
 /// How long a process that takes its answer, or does not ask, is left alone before somebody looks whether it is there.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-fn answer_all(header: &Header, ends: &AtomicBool) {
+fn answer_all(header: &Header, selection: &Selection, ends: &AtomicBool) {
     let asks = &header.asks;
     // Kept until it is taken.
     let mut given: Option<OwnedFd> = None;
@@ -66,7 +67,8 @@ fn answer_all(header: &Header, ends: &AtomicBool) {
         if now == 0 || now == DEAF {
             drop(given.take());
         } else if now & ANSWERED == 0 {
-            given = decide(Path::new(&format!("/proc/{process}/exe"))).and_then(|list| file_of(&list).ok());
+            let file = format!("/proc/{process}/exe");
+            given = decide(Path::new(&file), selection).and_then(|list| file_of(&list).ok());
             header.answer.store(given.as_ref().map_or(NO_LIST, |list| list.as_raw_fd() as u32), Relaxed);
             let _ = asks.compare_exchange(now, now | ANSWERED, AcqRel, Relaxed);
             futex::wake(asks);
@@ -119,24 +121,25 @@ type List = Option<Arc<[u64]>>;
 /// So many files are known; those that were looked at first are forgotten.
 const MOST: usize = 64;
 
-static KNOWN: Mutex<Vec<(Identity, List)>> = Mutex::new(Vec::new());
+static KNOWN: Mutex<Vec<(Identity, Selection, List)>> = Mutex::new(Vec::new());
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::read(snag_runtime::LIBRARY));
 
 /// What to rewrite in a program: nothing if its file cannot be read.
-fn decide(program: &Path) -> List {
+fn decide(program: &Path, selection: &Selection) -> List {
     let file = File::open(program).ok()?;
     let identity = Identity::of(&file).ok()?;
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, list)) = known().iter().find(|(other, _)| *other == identity) {
+    if let Some((.., list)) = known().iter().find(|(file, chosen, _)| *file == identity && chosen == selection) {
         return list.clone();
     }
-    let list = snag_patches::decide(&object::ReadCache::new(file), &RUNTIME).map(Arc::from);
+    let is_excluded = |symbol: &[u8]| selection.leaves_out(symbol);
+    let list = snag_patches::decide(&object::ReadCache::new(file), &RUNTIME, &is_excluded).map(Arc::from);
     let mut known = known();
     if known.len() == MOST {
         known.remove(0);
     }
-    known.push((identity, list.clone()));
+    known.push((identity, selection.clone(), list.clone()));
     list
 }
 
@@ -175,11 +178,11 @@ mod tests {
     fn whoever_asks_is_answered_one_after_the_other() {
         let ring = Ring::new(&Settings::default()).unwrap();
         let (program, mapping) = (std::env::current_exe().unwrap(), ring.mapping());
-        let answers = Answers::give(ring.mapping(), program.clone()).unwrap();
+        let answers = Answers::give(ring.mapping(), program.clone(), Selection::default()).unwrap();
         let header = mapping.header();
         let this = std::process::id();
         // This test was compiled by LLVM, so its writes may count as reads.
-        let expected = decide(&program).expect("a list");
+        let expected = decide(&program, &Selection::default()).expect("a list");
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
@@ -214,11 +217,11 @@ mod tests {
     fn a_file_that_has_changed_is_another_one() {
         let path = std::env::temp_dir().join(format!("snag-rewriting-{}", std::process::id()));
         std::fs::copy(std::env::current_exe().unwrap(), &path).unwrap();
-        assert!(decide(&path).is_some());
+        assert!(decide(&path, &Selection::default()).is_some());
         let identity = Identity::of(&File::open(&path).unwrap()).unwrap();
         std::fs::write(&path, "#!/bin/sh\n").unwrap();
         assert_ne!(Identity::of(&File::open(&path).unwrap()).unwrap(), identity);
-        assert!(decide(&path).is_none());
+        assert!(decide(&path, &Selection::default()).is_none());
         std::fs::remove_file(&path).unwrap();
     }
 }

@@ -5,6 +5,7 @@
 //! every number that comes from there is checked. Where it cannot be right, [`Ring::damage`] says so, and no more is taken from it.
 
 use crate::futex;
+use crate::selection::Selection;
 use crate::wire::{self, CHUNK, Header, OWN_CHUNK, OWN_CHUNKS, PAGE, Segment};
 use snag_models::Models;
 use std::ffi::CString;
@@ -66,6 +67,8 @@ pub struct Settings {
     pub drain: Drain,
     /// What functions of libraries do that are not instrumented.
     pub models: Models,
+    /// Which functions are left out.
+    pub selection: Selection,
 }
 
 /// How long the end of a program is put off, so that threads that can run do. Written as `STEPS` or

@@ -245,7 +245,7 @@ impl Symbols {
 }
 
 /// Only names that are mangled: `m` alone would be demangled to a type.
-fn demangle(name: &str) -> String {
+pub fn demangle(name: &str) -> String {
     match name.starts_with("_Z") || name.starts_with("_R") {
         true => addr2line::demangle_auto(name.into(), None).into_owned(),
         false => name.to_owned(),

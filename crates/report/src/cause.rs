@@ -1,12 +1,13 @@
-//! What a race by memory order is about: which atomics carried the news from the first access to the second, and what
-//! their orders lack.
+//! What a race by memory order is about: which atomics, or failed attempts, carried the news from the first access to the
+//! second, and what their orders lack.
 //!
 //! The chain of hand-overs is that of [`crate::story`], with every atomic counted as sequentially consistent. A link that
-//! atomics make is broken if the write does not release or the read does not acquire, by itself or by a fence.
+//! atomics make is broken if the write does not release or the read does not acquire, by itself or by a fence. A link that
+//! ends in an attempt that fails is always broken: such an attempt synchronises with nothing.
 
 use crate::story::{self, Link};
 use crate::words;
-use snag_model::{Action, EventId, MemoryOrder, Op, Trace};
+use snag_model::{Action, EventId, MemoryOrder, Op, Probe, Trace};
 use snag_pipeline::Race;
 
 /// The paragraph about a race by memory order.
@@ -29,9 +30,12 @@ pub(crate) fn of_race(trace: &Trace, race: &Race) -> String {
         text.push(' ');
         text += &carried(trace, more);
     }
+    let lacks = |what: fn(&Broken) -> bool, why: &'static str| broken.iter().any(what).then_some(why);
     let why: Vec<&str> = [
-        broken.iter().any(|link| !link.released).then_some("a write that does not release hands nothing on"),
-        broken.iter().any(|link| !link.acquired).then_some("a read that does not acquire takes nothing over"),
+        lacks(|link| !link.released, "a write that does not release hands nothing on"),
+        lacks(|link| !link.acquired, "a read that does not acquire takes nothing over"),
+        lacks(|link| link.attempt == Some(Attempt::Fails), "an attempt that fails takes nothing over"),
+        lacks(|link| link.attempt == Some(Attempt::Looks), "a look at a count takes nothing over"),
     ]
     .into_iter()
     .flatten()
@@ -51,12 +55,21 @@ pub(crate) fn of_race(trace: &Trace, race: &Race) -> String {
     text
 }
 
-/// A hand-over by an atomic that the memory orders do not make one.
+/// A hand-over by an atomic that the memory orders do not make one, or by an attempt that failed.
 struct Broken {
-    /// The write and the read.
+    /// The write and the read, or what made the attempt fail and the attempt.
     link: Link,
     released: bool,
     acquired: bool,
+    attempt: Option<Attempt>,
+}
+
+/// What finds a lock, a thread or a semaphore in some state, and synchronises with nothing.
+#[derive(Clone, Copy, PartialEq)]
+enum Attempt {
+    Fails,
+    /// Also an attempt to wait that failed.
+    Looks,
 }
 
 /// The links of the chain that do not synchronise; at least one for a race by memory order.
@@ -83,8 +96,11 @@ fn broken(trace: &Trace, race: &Race) -> Vec<Broken> {
             let released = order(gives).releases() || has_fence(trace, since, gives, MemoryOrder::releases);
             let acquired = order(takes).acquires() || has_fence(trace, takes, until, MemoryOrder::acquires);
             if !(released && acquired) {
-                found.push(Broken { link: Link { gives, takes }, released, acquired });
+                found.push(Broken { link: Link { gives, takes }, released, acquired, attempt: None });
             }
+        } else if let Action::Probe(probe) = trace.action(takes) {
+            let attempt = if matches!(probe, Probe::Count { .. }) { Attempt::Looks } else { Attempt::Fails };
+            found.push(Broken { link: Link { gives, takes }, released: true, acquired: true, attempt: Some(attempt) });
         }
         since = takes;
         at += 1;
@@ -119,6 +135,10 @@ fn has_fence(trace: &Trace, from: EventId, to: EventId, kind: fn(MemoryOrder) ->
 /// Who handed what to whom, with the orders as they are.
 fn carried(trace: &Trace, broken: &Broken) -> String {
     let Link { gives, takes } = broken.link;
+    if let Some(attempt) = broken.attempt {
+        let what = if attempt == Attempt::Fails { "an attempt that failed" } else { "a look at a count" };
+        return format!("Only {what} links them: {}.", found_so(trace, gives, takes));
+    }
     let target = words::target(trace, gives);
     let side = |event: EventId| {
         let verb = match trace.events.ops()[event.index()] {
@@ -132,9 +152,31 @@ fn carried(trace: &Trace, broken: &Broken) -> String {
     format!("Only {} links them: {}, and {}.", words::clean(&target), side(gives), side(takes))
 }
 
+/// What an attempt failed because of, or what a look at a count found.
+fn found_so(trace: &Trace, gives: EventId, takes: EventId) -> String {
+    let [giver, taker] = [gives, takes].map(|event| words::thread(trace, event));
+    let [given, place] = [gives, takes].map(|event| words::place(trace, event));
+    let target = words::target(trace, takes);
+    let target = words::clean(&target);
+    match trace.action(takes) {
+        Action::Probe(Probe::Count { .. }) => {
+            let did = if trace.events.ops()[gives.index()] == Op::SemPost { "posted" } else { "passed" };
+            format!("{giver} {did} {target} at {given}, and {taker} looked at its count at {place}")
+        }
+        Action::Probe(Probe::Alive { .. }) => {
+            format!("{giver} created {target} at {given}, and {taker} found at {place} that it had not ended")
+        }
+        _ => format!("{giver} took {target} at {given}, and {taker} tried to take it at {place}"),
+    }
+}
+
 /// What to change for a hand-over to synchronise.
 fn repairs(trace: &Trace, broken: &Broken) -> Vec<String> {
     let Link { gives, takes } = broken.link;
+    if broken.attempt.is_some() {
+        let [given, place] = [gives, takes].map(|event| words::place(trace, event));
+        return vec![format!("an atomic that is written (release) before {given} and read (acquire) after {place}")];
+    }
     let stronger = |event: EventId, acquires: bool| {
         let order = trace.event(event).memory_order();
         let both = order.acquires() || order.releases();

@@ -226,6 +226,8 @@ enum Thing {
     Held(LockId),
     Notify(EventId),
     Semaphore(SemId),
+    /// A semaphore that somebody has waited on, for those who look at its count.
+    Passed(SemId),
     Barrier(BarrierId),
     /// All before a fork, for the thread that it starts.
     Start(ThreadId),
@@ -277,7 +279,10 @@ impl Behind<'_> {
                 self.atomics.iter().find(|(var, _)| overlap(tables, *var, variable)).map(|(_, event)| *event)
             }
             Action::Probe(Probe::Held { lock, .. }) => given(Thing::Held(lock)),
-            Action::Probe(Probe::Count { semaphore, .. }) => given(Thing::Semaphore(semaphore)),
+            Action::Probe(Probe::Count { semaphore, .. }) => {
+                given(Thing::Semaphore(semaphore)).max(given(Thing::Passed(semaphore)))
+            }
+            Action::Probe(Probe::Alive { thread: child }) => given(Thing::Start(child)),
             action => match action.acquired()? {
                 (lock, Mode::Shared) => given(Thing::Lock(lock, Mode::Exclusive)),
                 (lock, Mode::Exclusive) => {
@@ -291,6 +296,7 @@ impl Behind<'_> {
     fn give(&mut self, id: EventId) {
         let thing = match self.trace.action(id) {
             Action::SemPost { semaphore } => Thing::Semaphore(semaphore),
+            Action::SemWait { semaphore } => Thing::Passed(semaphore),
             Action::BarrierEnter { barrier } => Thing::Barrier(barrier),
             Action::Fork { thread, .. } => Thing::Start(thread),
             Action::Notify { .. } | Action::NotifyAll { .. } => Thing::Notify(id),

@@ -40,20 +40,46 @@ pub fn hb_races(trace: &Trace) -> Pairs {
     conflicting_pairs(&Facts::of(trace)).filter(|&(a, b)| !hb.has(a, b)).collect()
 }
 
-/// Races by memory order of the recorded run: conflicting pairs that HB does not order, and that it would order if every
-/// atomic access were sequentially consistent.
+/// Races by memory order of the recorded run: conflicting pairs that are unordered by the rules of the standards, and that
+/// HB would order if every atomic access were sequentially consistent.
 pub fn order_races(trace: &Trace) -> Pairs {
+    order_races_of(trace, |_, _| false)
+}
+
+/// The same as if nobody took a lock.
+pub fn order_races_without_locks(trace: &Trace) -> Pairs {
+    let lock = |event: usize| trace.action(EventId::new(event)).lock().is_some();
+    order_races_of(trace, |earlier, later| lock(earlier) && lock(later))
+}
+
+/// `without`: which pairs of threads' events order nothing.
+fn order_races_of(trace: &Trace, without: impl Fn(usize, usize) -> bool) -> Pairs {
+    let others = |earlier: usize, later: usize| {
+        trace.events.threads()[earlier] != trace.events.threads()[later] && without(earlier, later)
+    };
     let mut strong = Trace { tables: trace.tables.clone(), ..Trace::default() };
     for event in trace.events.iter() {
         let aux = if event.op.is_atomic() { MemoryOrder::SeqCst as u32 } else { event.aux };
         strong.events.push(Event { aux, ..event });
     }
-    let strong = hb(&strong);
-    hb_races(trace).into_iter().filter(|&(a, b)| strong.has(a, b)).collect()
+    let facts = Facts::of(trace);
+    let mut strong = hb_edges_of(&Facts::of(&strong), others);
+    let mut declared = declared_edges(&facts, others);
+    strong.close();
+    declared.close();
+    conflicting_pairs(&facts).filter(|&(a, b)| !declared.has(a, b) && strong.has(a, b)).collect()
+}
+
+/// The lines of the table that the standards have, too: to them, an attempt that fails synchronises with nothing.
+fn declared_edges(facts: &Facts, without: impl Fn(usize, usize) -> bool) -> Relation {
+    let thread = |event: usize| facts.events[event].thread;
+    let by_attempt =
+        |earlier, later: usize| matches!(facts.actions[later], Action::Probe(_)) && thread(earlier) != thread(later);
+    hb_edges_of(facts, |earlier, later| by_attempt(earlier, later) || without(earlier, later))
 }
 
 /// Whether a schedule proves a race by memory order: it is feasible at a level, both events conflict and are in it, the
-/// first one first, and happens-before over the schedule does not order them.
+/// first one first, and by the rules of the standards nothing in the schedule orders them.
 pub fn is_order_race(trace: &Trace, schedule: &[EventId], first: EventId, second: EventId, level: Level) -> bool {
     if !is_feasible(trace, schedule, level) {
         return false;
@@ -68,7 +94,7 @@ pub fn is_order_race(trace: &Trace, schedule: &[EventId], first: EventId, second
         return false;
     }
     let schedule: Vec<usize> = schedule.iter().map(|event| event.index()).collect();
-    let mut hb = hb_edges(&facts.in_order(&schedule));
+    let mut hb = declared_edges(&facts.in_order(&schedule), |_, _| false);
     hb.close();
     !hb.has(EventId::new(one), EventId::new(other))
 }

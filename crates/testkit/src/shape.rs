@@ -172,7 +172,8 @@ impl Shape {
         }
     }
 
-    /// Atomics of every order, chains of read-modify-writes and fences, beside plain accesses and now and then a lock.
+    /// Atomics of every order, chains of read-modify-writes and fences, beside plain accesses and now and then a lock or an
+    /// attempt that fails.
     pub fn weak(rng: &mut Rng) -> Shape {
         let mut maybe = |weight: u32| if rng.chance(20) { weight } else { 0 };
         let weights = Weights {
@@ -186,6 +187,7 @@ impl Shape {
             barriers: maybe(3),
             heap: maybe(4),
             methods: maybe(3),
+            probes: maybe(6),
             ..Weights::default()
         };
         Shape {

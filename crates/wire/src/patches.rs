@@ -32,10 +32,18 @@ pub enum Part {
     Unseen,
     /// Names, each followed by a zero byte.
     Names,
+    /// [`Silent`] functions, by address.
+    Silent,
+    /// Addresses of variables that silent functions name.
+    Variables,
+    /// [`Site`]s from which silent functions are called, or that name them.
+    Sites,
+    /// [`Muted`] calls of callbacks.
+    Muted,
 }
 
 /// How many parts there are.
-pub const PARTS: usize = 8;
+pub const PARTS: usize = 12;
 
 /// Bytes for each of which [`Part::Unseen`] has a bit.
 pub const GRANULE: u64 = 16;
@@ -181,6 +189,108 @@ impl Record for Call {
 
     fn from_words([at, bytes, write]: [u64; 3]) -> Call {
         Call { at, bytes, write }
+    }
+}
+
+/// A function of the program that has no callbacks: what it does nobody sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Silent {
+    /// Where it begins.
+    pub at: u64,
+    /// Bytes of its instructions.
+    pub length: u64,
+    /// Its name in [`Part::Names`].
+    pub name: u64,
+    /// The first of its [`Part::Variables`], and how many there are.
+    pub variables: (u32, u32),
+    /// What is known of it; see [`silent`].
+    pub flags: u64,
+}
+
+/// Flags of [`Silent`] functions. All of them are about what the function calls without callbacks, too.
+pub mod silent {
+    /// It may touch memory that others see.
+    pub const TOUCHES: u64 = 1;
+    /// It calls other objects.
+    pub const LEAVES: u64 = 2;
+    /// What it calls, or what it names, is not known.
+    pub const OPEN: u64 = 4;
+}
+
+impl Record for Silent {
+    type Words = [u64; 5];
+
+    fn words(&self) -> [u64; 5] {
+        let (first, count) = self.variables;
+        [self.at, self.length, self.name, first as u64 | (count as u64) << 32, self.flags]
+    }
+
+    fn from_words([at, length, name, variables, flags]: [u64; 5]) -> Silent {
+        Silent { at, length, name, variables: (variables as u32, (variables >> 32) as u32), flags }
+    }
+}
+
+/// How a [`Site`] names its function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Naming {
+    /// By four bytes of an instruction, relative to where they end.
+    Relative,
+    /// By four bytes of an instruction, which are its address.
+    Absolute,
+    /// By a word of data.
+    Word,
+}
+
+/// A place where a [`Silent`] function is called or named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// Where the bytes are that name it.
+    pub at: u64,
+    /// Its index.
+    pub function: u32,
+    /// What the bytes mean.
+    pub naming: Naming,
+}
+
+impl Record for Site {
+    type Words = [u64; 2];
+
+    fn words(&self) -> [u64; 2] {
+        [self.at, self.function as u64 | (self.naming as u64) << 32]
+    }
+
+    fn from_words([at, rest]: [u64; 2]) -> Site {
+        let naming = match rest >> 32 {
+            0 => Naming::Relative,
+            1 => Naming::Absolute,
+            _ => Naming::Word,
+        };
+        Site { at, function: rest as u32, naming }
+    }
+}
+
+/// A call of a callback, or a jump to one, that is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Muted {
+    /// Where the instruction begins.
+    pub at: u64,
+    /// Its bytes, by [`word_of`].
+    pub bytes: u64,
+    /// How many of them there are: five or six.
+    pub length: u32,
+    /// Whether it is a jump, so that the function returns instead.
+    pub returns: bool,
+}
+
+impl Record for Muted {
+    type Words = [u64; 3];
+
+    fn words(&self) -> [u64; 3] {
+        [self.at, self.bytes, self.length as u64 | (self.returns as u64) << 32]
+    }
+
+    fn from_words([at, bytes, rest]: [u64; 3]) -> Muted {
+        Muted { at, bytes, length: rest as u32, returns: rest >> 32 != 0 }
     }
 }
 

@@ -78,3 +78,25 @@ fn race_by_memory_order_that_a_lock_orders() {
     let apart = text.replace("B acquire l", "B acquire k").replace("B release l", "B release k");
     accepted(order_race(&apart, &[0, 1, 2, 3, 4, 5], [0, 5], Writer));
 }
+
+#[test]
+fn race_by_memory_order_across_attempts_that_fail() {
+    let across = |gives: &str, takes: &str| {
+        let text = numbered(&["A write x", gives, takes, "B read x"]);
+        order_race(&text, &[0, 1, 2, 3], [0, 3], Writer)
+    };
+    // They show that the first access came before, and synchronise with nothing.
+    accepted(across("A acquire l", "B tryfail l"));
+    accepted(across("A read-acquire l", "B tryfail l"));
+    accepted(across("A acquire l", "B rtryfail l"));
+    accepted(across("A sem-post s", "B sem-value s 1"));
+    accepted(across("A fork C", "B join-fail C"));
+    // They must fail in the schedule.
+    let text = numbered(&["A acquire l", "A write x", "B tryfail l", "B read x"]);
+    accepted(order_race(&text, &[0, 1, 2, 3], [1, 3], Writer));
+    let text = numbered(&["A write x", "A acquire l", "B tryfail l", "A release l", "B read x"]);
+    refused(order_race(&text, &[0, 1, 3, 2, 4], [0, 4], Writer), Rule::NothingHeld, 2);
+    // Whoever waits in the end synchronises.
+    let text = numbered(&["A write x", "A sem-post s", "B sem-value s 1", "B sem-wait s", "B read x"]);
+    refused(order_race(&text, &[0, 1, 2, 3, 4], [0, 4], Writer), Rule::Synchronised, 4);
+}

@@ -17,6 +17,6 @@ pub use engine::{FHB, HB, HB_VC, LOCKSET, ORDER, SHB, SHB_VC, racing, schedules}
 pub use pairs::{Limits, LocationPair, Racing};
 pub(crate) use run::times_of;
 pub use run::{
-    Order, Sections, Variant, Warnings, by_memory_order, find, has_weak_atomics, pairs, take_schedules, timestamps,
+    Order, Sections, Variant, Warnings, by_memory_order, find, may_race_by_order, pairs, take_schedules, timestamps,
     warnings,
 };

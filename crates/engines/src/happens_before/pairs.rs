@@ -9,7 +9,6 @@
 use crate::clocks::{Clocks, Slot, Time};
 use crate::happens_before::run::{Accesses, Kind, Memory, Sections, per_thread};
 use crate::happens_before::strong::Strong;
-use snag_model::events::Event;
 use snag_model::{Cells, EventId, LocId, Trace};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -128,6 +127,8 @@ pub(crate) struct Logged<'t, M> {
     to_begin: Vec<u32>,
     /// Cells get their log when they first race, from the events before.
     on_the_way: bool,
+    /// It does not know from the beginning which cells race.
+    finds_out: bool,
     /// Events that may still be looked at for that; when they are used up, a second pass is cheaper.
     patience: usize,
     /// Only what this orders is named.
@@ -223,6 +224,7 @@ impl<'t, M: Memory> Logged<'t, M> {
             start: 0,
             to_begin: to_begin(trace, cells),
             on_the_way: false,
+            finds_out: false,
             patience: 0,
             strong: None,
         }
@@ -237,7 +239,7 @@ impl<'t, M: Memory> Logged<'t, M> {
     pub fn on_the_way(inner: M, trace: &'t Trace, cells: &'t Cells, limits: Limits) -> Self {
         let nothing_racy = vec![false; cells.count()];
         let logged = Logged::new(inner, trace, cells, &nothing_racy, limits);
-        Logged { on_the_way: true, patience: 4 * trace.len(), ..logged }
+        Logged { on_the_way: true, finds_out: true, patience: 4 * trace.len(), ..logged }
     }
 
     /// Names nothing any more.
@@ -296,6 +298,9 @@ impl<'t, M: Memory> Logged<'t, M> {
                 continue;
             }
             let all_pairs = self.limits.all_pairs;
+            if let Some(strong) = &mut self.strong {
+                strong.advance(event);
+            }
             let mut named = |accessed: &Accessed| match &self.strong {
                 None => accessed.racing(kind, since, &<[Time]>::len, all_pairs, &mut racing),
                 Some(strong) => {
@@ -372,9 +377,9 @@ fn to_begin(trace: &Trace, cells: &Cells) -> Vec<u32> {
 }
 
 impl<M: Memory> Memory for Logged<'_, M> {
-    /// Where memory orders nothing, what is not logged matters to nobody.
+    /// Where memory orders nothing, what is not logged matters to nobody once it is known what races.
     fn watches(&self, cell: usize) -> bool {
-        self.strong.is_none() || self.log_of[cell] != 0
+        self.strong.is_none() || self.finds_out || self.log_of[cell] != 0
     }
 
     fn races(&self, clocks: &Clocks, slot: Slot, cell: usize, kind: Kind) -> bool {
@@ -401,6 +406,13 @@ impl<M: Memory> Memory for Logged<'_, M> {
     }
 
     fn access(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize, kind: Kind) -> bool {
+        if !self.watches(cell) {
+            if kind.op().is_atomic() {
+                // What it releases, a plain write takes away.
+                self.inner.watch(cell);
+            }
+            return false;
+        }
         let races = self.inner.races(clocks, slot, cell, kind);
         if races && self.on_the_way && self.log_of[cell] == 0 {
             self.open_log(clocks, time, cell);
@@ -416,12 +428,6 @@ impl<M: Memory> Memory for Logged<'_, M> {
 
     fn quick_accesses(&mut self, clocks: &mut Clocks, accesses: Accesses) -> usize {
         self.inner.quick_accesses(clocks, accesses)
-    }
-
-    fn synchronise(&mut self, number: usize, event: &Event) {
-        if let Some(strong) = &mut self.strong {
-            strong.event(number, event);
-        }
     }
 
     fn start_window(&mut self, time: Time) {

@@ -9,7 +9,6 @@ use crate::happens_before::forced::Forced;
 use crate::happens_before::pairs::{Capture, Limits, Logged, Racing};
 use crate::happens_before::vectors::Vectors;
 use crate::sync::Sync;
-use snag_model::events::Event;
 use snag_model::{Cells, EventId, LockId, MemoryOrder, Op, ThreadId, Trace};
 use std::collections::HashMap;
 
@@ -147,9 +146,6 @@ pub(crate) trait Memory {
     /// Remembers an access.
     fn record(&mut self, clocks: &mut Clocks, slot: Slot, time: Time, cell: usize, kind: Kind);
 
-    /// Told of every event, before anything else, unless it [`Pass::is_simple`].
-    fn synchronise(&mut self, _number: usize, _event: &Event) {}
-
     /// Told of every event that touches memory, before it is judged.
     fn arrive(&mut self, _clocks: &Clocks, _slot: Slot, _time: Time) {}
 
@@ -253,9 +249,9 @@ pub fn find(
 ) -> (Warnings, Racing) {
     let n = cells.count();
     let once = match order {
-        Order::Hb => found_at_once(trace, cells, Epochs::<false>::new(n), window, limits, tick),
-        Order::Shb => found_at_once(trace, cells, Epochs::<true>::new(n), window, limits, tick),
-        Order::Fhb => found_at_once(trace, cells, Forced::new(n), window, limits, tick),
+        Order::Hb => found_at_once(on_the_way(trace, cells, Epochs::<false>::new(n), window, limits), tick),
+        Order::Shb => found_at_once(on_the_way(trace, cells, Epochs::<true>::new(n), window, limits), tick),
+        Order::Fhb => found_at_once(on_the_way(trace, cells, Forced::new(n), window, limits), tick),
     };
     match once {
         Ok(both) => both,
@@ -266,8 +262,9 @@ pub fn find(
     }
 }
 
-/// Finds the pairs that HB leaves unordered and would order if every atomic access were sequentially consistent, and how
-/// far it looked. With [`Sections::InAnyOrder`] they are pairs that some other schedule may leave unordered.
+/// Finds the pairs that are unordered by the rules of the standards, and that HB would order if every atomic access were
+/// sequentially consistent, and how far it looked. With [`Sections::InAnyOrder`] they are pairs that some other schedule
+/// may leave unordered.
 pub fn by_memory_order(
     trace: &Trace,
     cells: &Cells,
@@ -277,19 +274,25 @@ pub fn by_memory_order(
     tick: &mut dyn FnMut(usize) -> bool,
     name: &mut dyn FnMut(usize) -> bool,
 ) -> (Warnings, Racing) {
-    if !has_weak_atomics(trace) {
+    if !may_race_by_order(trace) {
         return (Warnings { done: trace.len(), ..Warnings::default() }, Racing::nothing(true));
     }
     let memory = || Epochs::<false>::new(cells.count());
-    let found = Pass::new(trace, cells, memory(), window).with(sections).run(tick);
+    let at_once = Logged::on_the_way(memory(), trace, cells, limits).by_memory_order(sections);
+    let found = match found_at_once(Pass::declared(trace, cells, at_once, window, sections), tick) {
+        Ok(both) => return both,
+        Err(found) => found,
+    };
     let memory = Logged::new(memory(), trace, cells, &found.racy, limits).by_memory_order(sections);
-    let racing = named(Pass::new(trace, cells, memory, window).with(sections), &found, name);
+    let racing = named(Pass::declared(trace, cells, memory, window, sections), &found, name);
     (found, racing)
 }
 
-/// Whether some atomic access is weaker than sequential consistency where happens-before is concerned.
-pub fn has_weak_atomics(trace: &Trace) -> bool {
+/// Whether there can be races by memory order: some atomic access is weaker than sequential consistency where
+/// happens-before is concerned, or some attempt fails, which synchronises with nothing.
+pub fn may_race_by_order(trace: &Trace) -> bool {
     use MemoryOrder::{Acquire, Relaxed, Release};
+    use Op::{JoinFail, ReadTryFail, SemValue, TryFail};
     let weak = |op: Op, order: u32| match op {
         Op::AtomicRead | Op::AtomicWrite => order == Relaxed as u32,
         Op::Rmw => [Relaxed, Acquire, Release].iter().any(|&weak| weak as u32 == order),
@@ -298,19 +301,29 @@ pub fn has_weak_atomics(trace: &Trace) -> bool {
     // Without the column every order is the first one, relaxed.
     let orders = trace.events.aux_column();
     let order = |index: usize| orders.get(index).copied().unwrap_or(0);
-    trace.events.ops().iter().enumerate().any(|(index, &op)| op.is_atomic() && weak(op, order(index)))
+    let ops = trace.events.ops().iter().enumerate();
+    ops.into_iter().any(|(index, &op)| match op {
+        TryFail | ReadTryFail | SemValue | JoinFail => true,
+        op => op.is_atomic() && weak(op, order(index)),
+    })
+}
+
+/// A pass that names the pairs while it finds out which cells race.
+fn on_the_way<'t, M: Memory>(
+    trace: &'t Trace,
+    cells: &'t Cells,
+    memory: M,
+    window: Option<usize>,
+    limits: Limits,
+) -> Pass<'t, Logged<'t, M>> {
+    Pass::new(trace, cells, Logged::on_the_way(memory, trace, cells, limits), window)
 }
 
 /// `Err` with the warnings alone if the pairs could not be named on the way.
 fn found_at_once<M: Memory>(
-    trace: &Trace,
-    cells: &Cells,
-    memory: M,
-    window: Option<usize>,
-    limits: Limits,
+    mut pass: Pass<Logged<M>>,
     tick: &mut dyn FnMut(usize) -> bool,
 ) -> Result<(Warnings, Racing), Warnings> {
-    let mut pass = Pass::new(trace, cells, Logged::on_the_way(memory, trace, cells, limits), window);
     if !pass.is_simple() {
         pass.memory.give_up();
     }
@@ -319,7 +332,7 @@ fn found_at_once<M: Memory>(
         return Err(warnings);
     }
     let mut found = pass.memory.into_found();
-    found.complete &= warnings.done == trace.len();
+    found.complete &= warnings.done == pass.trace.len();
     Ok((warnings, found))
 }
 
@@ -431,16 +444,16 @@ impl<'t, M: Memory> Pass<'t, M> {
         Pass { trace, cells, clocks, sync: Sync::new(trace, cells), memory, window }
     }
 
-    fn with(self, sections: Sections) -> Self {
-        Pass { sync: sections.of(self.sync), ..self }
+    /// With what synchronises by the standards.
+    fn declared(trace: &'t Trace, cells: &'t Cells, memory: M, window: Option<usize>, sections: Sections) -> Self {
+        let clocks = Clocks::new(trace.tables.thread_count());
+        Pass { trace, cells, clocks, sync: sections.of(Sync::declared(trace, cells)), memory, window }
     }
 
-    /// Whether cells are variables, and plain accesses take part in nothing but races.
+    /// Whether cells are variables, and plain accesses of those that are never accessed atomically take part in nothing
+    /// but races.
     fn is_simple(&self) -> bool {
-        self.cells.are_variables()
-            && !self.sync.orders_accesses()
-            && !self.sync.has_methods()
-            && !self.sync.has_grounds()
+        self.cells.are_variables() && !self.sync.has_methods() && !self.sync.has_grounds()
     }
 
     fn run(&mut self, tick: &mut dyn FnMut(usize) -> bool) -> Warnings {
@@ -501,6 +514,7 @@ impl<'t, M: Memory> Pass<'t, M> {
     /// For a trace that [`Pass::is_simple`]. Goes by the columns: it spends a few nanoseconds on an access or a lock.
     fn simple_stretch(&mut self, from: usize, to: usize, found: &mut Warnings) {
         let mut number = from;
+        let atomics = self.sync.orders_accesses();
         loop {
             number += self.memory.quick_accesses(&mut self.clocks, Accesses::of(self.trace, number, to));
             if number == to {
@@ -512,7 +526,8 @@ impl<'t, M: Memory> Pass<'t, M> {
             let (time, cell) = (number as Time + 1, target as usize);
             let races = match op {
                 Op::Read => self.memory.access(&mut self.clocks, slot, time, cell, Kind::Read),
-                Op::Write => self.memory.access(&mut self.clocks, slot, time, cell, Kind::Write),
+                Op::Write if !atomics => self.memory.access(&mut self.clocks, slot, time, cell, Kind::Write),
+                Op::Write | Op::AtomicRead | Op::AtomicWrite | Op::Rmw => self.variable(slot, number, cell),
                 Op::Acquire => {
                     self.sync.acquire(&mut self.clocks, slot, LockId(target));
                     false
@@ -529,6 +544,16 @@ impl<'t, M: Memory> Pass<'t, M> {
             }
             number += 1;
         }
+    }
+
+    /// An access to a variable that may be accessed atomically, too.
+    fn variable(&mut self, slot: Slot, number: usize, cell: usize) -> bool {
+        let Pass { trace, clocks, sync, memory, .. } = self;
+        let (event, time) = (trace.events.without_values(number), number as Time + 1);
+        sync.before_access(clocks, slot, &event, cell);
+        let races = memory.access(clocks, slot, time, cell, Kind::of(event.op).expect("touches memory"));
+        sync.after_access(clocks, slot, time, &event, cell);
+        races
     }
 
     /// How far it came: not to the end if its events touch very many cells.
@@ -554,7 +579,6 @@ impl<'t, M: Memory> Pass<'t, M> {
     fn any_event(&mut self, slot: Slot, number: usize, found: &mut Warnings) -> bool {
         let event = self.trace.events.get(number);
         let time = number as Time + 1;
-        self.memory.synchronise(number, &event);
         self.sync.enter_event(&mut self.clocks, slot, number);
         let mut races = false;
         match Kind::of(event.op) {

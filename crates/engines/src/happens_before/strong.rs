@@ -5,25 +5,50 @@ use crate::clocks::{Clocks, Time};
 use crate::happens_before::run::{Kind, Sections};
 use crate::sync::Sync;
 use snag_model::events::Event;
-use snag_model::{Cells, EventId, Trace};
+use snag_model::{Cells, EventId, Op, ThreadId, Trace};
 
-/// The clocks of one pass.
+/// The clocks of one pass. It goes as far as somebody asks, and where plain accesses order nothing it looks at none.
 pub(crate) struct Strong<'t> {
     trace: &'t Trace,
     cells: &'t Cells,
     clocks: Clocks,
     sync: Sync,
+    /// How many events it has looked at.
+    done: usize,
+    /// Plain accesses to variables that were never written atomically order nothing.
+    simple: bool,
 }
 
 impl<'t> Strong<'t> {
     pub fn new(trace: &'t Trace, cells: &'t Cells, sections: Sections) -> Strong<'t> {
         let sync = sections.of(Sync::strong(trace, cells));
-        Strong { trace, cells, clocks: Clocks::new(trace.tables.thread_count()), sync }
+        let simple = cells.are_variables() && !sync.has_methods();
+        Strong { trace, cells, clocks: Clocks::new(trace.tables.thread_count()), sync, done: 0, simple }
     }
 
-    /// The next event of the trace.
-    pub fn event(&mut self, number: usize, event: &Event) {
-        let Strong { trace, cells, clocks, sync } = self;
+    /// Looks at all events up to one.
+    pub fn advance(&mut self, last: EventId) {
+        let events = &self.trace.events;
+        for number in self.done..=last.index() {
+            let (op, target) = (events.ops()[number], events.targets()[number]);
+            if self.simple {
+                // Reads need not be looked at anyway; but which of the two comes next is hard to predict.
+                if op.is_plain_access() && !self.sync.is_released(target as usize) {
+                    continue;
+                }
+                if op == Op::Join {
+                    // Who joins it comes after its accesses, even if it has done nothing else.
+                    self.clocks.slot(ThreadId(target));
+                }
+            }
+            self.event(number, &events.without_values(number));
+        }
+        self.done = self.done.max(last.index() + 1);
+        self.clocks.slot(self.trace.thread_of(last));
+    }
+
+    fn event(&mut self, number: usize, event: &Event) {
+        let Strong { trace, cells, clocks, sync, .. } = self;
         let (slot, time) = (clocks.slot(event.thread), number as Time + 1);
         sync.enter_event(clocks, slot, number);
         if Kind::of(event.op).is_none() {
@@ -43,9 +68,10 @@ impl<'t> Strong<'t> {
     /// How many of some events, given by ascending times and each known to whoever knows a later one, come before the one
     /// that was done last.
     pub fn ordered(&self, last: EventId, times: &[Time]) -> usize {
-        let slot_of =
-            |event: EventId| self.clocks.slot_if_seen(self.trace.thread_of(event)).expect("it has had an event");
-        let slot = slot_of(last);
-        times.partition_point(|&time| self.clocks.knows(slot, slot_of(EventId(time - 1)), time))
+        let slot_of = |event: EventId| self.clocks.slot_if_seen(self.trace.thread_of(event));
+        let slot = slot_of(last).expect("it has come that far");
+        // Of a thread that has done nothing but plain accesses, nobody knows.
+        let knows = |&time: &Time| slot_of(EventId(time - 1)).is_some_and(|of| self.clocks.knows(slot, of, time));
+        times.partition_point(knows)
     }
 }

@@ -1,10 +1,10 @@
 //! How one event of a schedule comes to happen before another: happens-before over a schedule, for one event, with the
 //! hand-overs by which the news of it spreads.
 //!
-//! The rules are those of `docs/order.md`: atomics and fences count as declared. Orders that come from missing methods
+//! The rules are those of `docs/order.md`: atomics and fences count as declared, failed attempts not at all. Orders that come from missing methods
 //! are left out, so `None` of [`hand_overs`] is a proposal for the checker and no proof.
 
-use snag_model::{Action, BarrierId, Cells, EventId, LockId, MemoryOrder, Mode, Probe, SemId, ThreadId, Trace};
+use snag_model::{Action, BarrierId, Cells, EventId, LockId, MemoryOrder, Mode, SemId, ThreadId, Trace};
 use std::collections::HashMap;
 
 /// What one event gives and another takes over.
@@ -52,15 +52,6 @@ struct Thread {
     seen: Option<(HandOver, News)>,
 }
 
-/// A lock that a thread holds.
-struct Hold {
-    thread: ThreadId,
-    mode: Mode,
-    since: EventId,
-    /// What the thread knew when it took it.
-    knew: Option<News>,
-}
-
 #[derive(Default)]
 struct Barrier {
     entered: u64,
@@ -78,10 +69,7 @@ struct Heard<'t> {
     threads: Vec<Thread>,
     exclusive: HashMap<LockId, Given>,
     shared: HashMap<LockId, Given>,
-    holds: HashMap<LockId, Vec<Hold>>,
     posted: HashMap<SemId, Given>,
-    counted: HashMap<SemId, Given>,
-    started: HashMap<ThreadId, Given>,
     barriers: HashMap<BarrierId, Barrier>,
     /// What an acquiring read of a cell takes over.
     released: HashMap<usize, Given>,
@@ -101,10 +89,7 @@ impl<'t> Heard<'t> {
             threads: vec![Thread::default(); trace.tables.thread_count()],
             exclusive: HashMap::new(),
             shared: HashMap::new(),
-            holds: HashMap::new(),
             posted: HashMap::new(),
-            counted: HashMap::new(),
-            started: HashMap::new(),
             barriers: HashMap::new(),
             released: HashMap::new(),
             told: HashMap::new(),
@@ -171,15 +156,6 @@ impl<'t> Heard<'t> {
             }
             Action::Fence { order } if order.acquires() => return self.threads[thread.index()].seen,
             Action::MethodBegin { .. } | Action::MethodEnd { .. } => return self.threads[thread.index()].seen,
-            Action::Probe(Probe::Held { lock, mode }) => {
-                let holds = self.holds.get(&lock)?;
-                let keeps_out = |hold: &&Hold| {
-                    hold.thread != thread && (hold.mode, mode) != (Mode::Shared, Mode::Shared) && hold.knew.is_some()
-                };
-                holds.iter().find(keeps_out).and_then(|hold| Some(Given { by: hold.since, news: hold.knew? }))
-            }
-            Action::Probe(Probe::Count { semaphore, .. }) => self.counted.get(&semaphore).copied(),
-            Action::Probe(Probe::Alive { thread: child }) => self.started.get(&child).copied(),
             _ => None,
         };
         given.map(from)
@@ -201,7 +177,6 @@ impl<'t> Heard<'t> {
             Action::BarrierEnter { barrier } => self.enter(thread, barrier, given),
             Action::Fork { thread: child, .. } => {
                 self.threads[child.index()].knows = knows;
-                self.started.extend(given.map(|given| (child, given)));
             }
             Action::Notify { .. } | Action::NotifyAll { .. } | Action::Alloc { .. } => {
                 self.told.extend(knows.map(|news| (id, news)));
@@ -209,34 +184,14 @@ impl<'t> Heard<'t> {
             Action::SemPost { semaphore } => {
                 if let Some(given) = given {
                     self.posted.entry(semaphore).or_insert(given);
-                    self.counted.entry(semaphore).or_insert(given);
-                }
-            }
-            Action::SemWait { semaphore } => {
-                if let Some(given) = given {
-                    self.counted.entry(semaphore).or_insert(given);
                 }
             }
             action => {
-                if let Some((lock, mode)) = action.acquired() {
-                    let hold = Hold { thread, mode, since: id, knew: knows };
-                    self.holds.entry(lock).or_default().push(hold);
-                } else if let Some((lock, mode)) = action.released() {
-                    self.release(thread, lock, mode, given);
+                if let (Some((lock, mode)), Some(given)) = (action.released(), given) {
+                    let given_back = if mode == Mode::Shared { &mut self.shared } else { &mut self.exclusive };
+                    given_back.entry(lock).or_insert(given);
                 }
             }
-        }
-    }
-
-    fn release(&mut self, thread: ThreadId, lock: LockId, mode: Mode, given: Option<Given>) {
-        if let Some(holds) = self.holds.get_mut(&lock)
-            && let Some(at) = holds.iter().rposition(|hold| (hold.thread, hold.mode) == (thread, mode))
-        {
-            holds.remove(at);
-        }
-        let given_back = if mode == Mode::Shared { &mut self.shared } else { &mut self.exclusive };
-        if let Some(given) = given {
-            given_back.entry(lock).or_insert(given);
         }
     }
 

@@ -67,6 +67,11 @@ impl<W: Write + Send + 'static> RecordingWriter<W> {
                     Message::Block(kind, payload) => blocks.write(kind, 0, &payload)?,
                     Message::Events(count, payload, parts) => {
                         blocks.write_parts(Kind::Recorded, count, &payload, &parts)?;
+                        // The first ones are there for others at once.
+                        if events == 0 {
+                            blocks.flush()?;
+                            noted.store(count as u64, Ordering::Release);
+                        }
                         events += count as u64;
                         // Nobody may want it any more.
                         let _ = give_back.send(payload);

@@ -191,6 +191,7 @@ fn start(
     returns_int: bool,
 ) -> Option<c_int> {
     let creator = enter(Next::on(op::FORK, pc, 0))?;
+    let function = missing::meant_by(function);
     inside(creator, || {
         if !KEY_MADE.swap(true, AcqRel) {
             let mut key = 0;

@@ -14,7 +14,7 @@ use crate::base::program::Address;
 use crate::base::relaxed::Relaxed;
 use crate::rewrite::ask;
 use crate::tsan::access::write_alone;
-use crate::wire::patches::{Call, JUMP, Jump, List, NOTHING, Part, Span, WRITES};
+use crate::wire::patches::{Call, JUMP, Jump, List, Muted, NOTHING, Part, Span, WRITES};
 use core::arch::{asm, global_asm};
 
 global_asm!(
@@ -99,6 +99,39 @@ impl<Pages: Iterator<Item = (usize, usize)> + Clone> Writable<Pages> {
         unsafe {
             (at as *mut u8).write_volatile(how as u8);
             ((at + 1) as *mut i32).write_unaligned(distance);
+        }
+        true
+    }
+
+    /// Has four bytes of an instruction, which name something, name something else, if they are what the list was made
+    /// for and the place is near; whether it did.
+    pub fn rename(&self, at: usize, before: usize, after: usize) -> bool {
+        let fits = |name: usize| i32::try_from(name as isize).ok();
+        let (Some(before), Some(after)) = (fits(before), fits(after)) else { return false };
+        if !self.has(at, 4) || Address(at).read::<u32>() != before as u32 {
+            return false;
+        }
+        // SAFETY: the bytes can be written, no thread is there, and they are what the list was made for: it says that
+        // they name a function by its distance or its address, for which a stub of ours may stand.
+        unsafe { (at as *mut i32).write_unaligned(after) };
+        true
+    }
+
+    /// Leaves out a call, or returns in place of a jump, if its bytes are those of the list; whether it did.
+    pub fn mute(&self, at: usize, muted: &Muted) -> bool {
+        let length = muted.length as usize;
+        let is_known = || (0..length).all(|i| Address(at + i).byte() == (muted.bytes >> (8 * i)) as u8);
+        const NOTHING: [&[u8]; 2] = [&[0x0f, 0x1f, 0x44, 0, 0], &[0x66, 0x0f, 0x1f, 0x44, 0, 0]];
+        const RETURN: u8 = 0xc3;
+        let Some(nothing) = NOTHING.iter().find(|nothing| nothing.len() == length) else { return false };
+        if !self.has(at, length) || !is_known() {
+            return false;
+        }
+        for (i, &byte) in nothing.iter().enumerate() {
+            let byte = if muted.returns { RETURN } else { byte };
+            // SAFETY: the bytes can be written, no thread is there, and they are what the list was made for: it says
+            // that they are a whole instruction, whose callback the program does not need.
+            unsafe { ((at + i) as *mut u8).write_volatile(byte) };
         }
         true
     }

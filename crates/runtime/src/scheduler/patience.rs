@@ -4,9 +4,9 @@
 //! turns, it would look after each turn of each other thread, and so would see every value on the way to the one that
 //! it waits for: races that show only if it misses one (it acquires a later value, and never the one that was released
 //! to it) would never happen. It would also fill the trace. So it sits out some turns, and twice as many each time that
-//! it has done nothing but wait since. If all threads sit out, the one goes on that has looked least often so far, and of
-//! several the last to wait: whoever waits for the end of a chain began before the links of it did. None is passed over
-//! for long.
+//! it has done nothing but wait since. If all threads sit out, the one goes on that was passed
+//! over most often, of several the one that has looked least often so far, and of these the last to wait: whoever waits
+//! for the end of a chain began before the links of it did.
 
 use crate::base::relaxed::Relaxed;
 use crate::base::shared::wanted;
@@ -20,9 +20,6 @@ const FIRST: u32 = 4;
 
 /// How often that is doubled at most.
 const DOUBLINGS: u32 = 2;
-
-/// Who has been passed over so often is next.
-const OFTEN: u32 = 8;
 
 /// How long a thread sits out. Zero at first.
 pub struct Patience {
@@ -43,8 +40,7 @@ impl Patience {
 
     /// Of threads that all sit out, the one with the greatest rank goes on; `place` is that in the queue.
     pub fn rank(&self, place: usize) -> (u32, u32, usize) {
-        let passed_over = self.passed_over.get();
-        (if passed_over < OFTEN { 0 } else { passed_over }, u32::MAX - self.waits.get(), place)
+        (self.passed_over.get(), u32::MAX - self.waits.get(), place)
     }
 
     /// Another thread that sits out, too, goes on.

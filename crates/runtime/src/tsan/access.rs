@@ -278,7 +278,7 @@ extern "C" fn enter_function(pc: usize, stack: usize) {
         Some(thread) => {
             flush();
             if thread.unseen.get() {
-                missing::called_back(thread);
+                missing::called_back(thread, Address(stack).read());
             }
             enter_frame(thread, pc, stack, put1);
         }
@@ -296,7 +296,7 @@ extern "C" fn enter_without_token(pc: usize, stack: usize) {
     if let Some(thread) = not_holder() {
         flush();
         if thread.unseen.get() {
-            missing::called_back(thread);
+            missing::called_back(thread, Address(stack).read());
         }
         enter_frame(thread, pc, stack, put1);
     }

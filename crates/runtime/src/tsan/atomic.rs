@@ -1,8 +1,9 @@
 //! Callbacks for atomic operations. The runtime always performs the operation with sequential consistency; the record
 //! says which order the program asked for.
 
-use crate::base::record::{put3, put4};
+use crate::base::record::{put_range, put3, put4};
 use crate::rewrite::words;
+use crate::scheduler::free_running::is_free;
 use crate::scheduler::spin::unchanged;
 use crate::scheduler::{Next, enter};
 use crate::stubs;
@@ -16,6 +17,15 @@ pub const ACQUIRE_RELEASE: i32 = 4;
 
 pub fn detail(log: u8, order: i32) -> u8 {
     log | (order as u8 & 7) << 3
+}
+
+/// A comparison has failed, and has written what it found where the program had what it expected. No other callback
+/// tells of this plain write; without it, what is read there next would seem to come from code that nobody sees. Where
+/// threads run freely, nobody compares values.
+pub fn put_found(address: usize, length: usize, pc: usize) {
+    if !is_free() {
+        put_range(op::RANGE_WRITE, pc, address, length);
+    }
 }
 
 extern "C" fn thread_fence(order: i32, pc: usize) {
@@ -108,11 +118,17 @@ macro_rules! atomics {
                 update(at, order, pc, |old| !(old & by))
             }
 
+            /// `found`: where what was found goes if it is not what was expected.
             fn compare(
-                at: &Atomic, expected: Value, new: Value, orders: (i32, i32), pc: usize,
+                at: &Atomic, expected: Value, new: Value, orders: (i32, i32), found: Option<&mut Value>, pc: usize,
             ) -> Result<Value, Value> {
                 let thread = enter(next(op::RMW, at, pc));
                 let result = at.compare_exchange(expected, new, SeqCst, SeqCst);
+                let found = result.err().and_then(|old| {
+                    let found = found?;
+                    *found = old;
+                    Some(found as *mut Value as usize)
+                });
                 if let Some(thread) = thread {
                     let address = at.as_ptr() as u64;
                     match result {
@@ -124,6 +140,7 @@ macro_rules! atomics {
                             put3(head(op::ATOMIC_READ, detail($log, orders.1), pc), address, old as u64);
                             words::note(address as usize);
                             unchanged(thread, address as usize, old as u64);
+                            found.into_iter().for_each(|found| put_found(found, size_of::<Value>(), pc));
                         }
                     }
                 }
@@ -133,19 +150,13 @@ macro_rules! atomics {
             pub extern "C" fn compare_exchange(
                 at: &Atomic, expected: &mut Value, new: Value, order: i32, failure: i32, pc: usize,
             ) -> i32 {
-                match compare(at, *expected, new, (order, failure), pc) {
-                    Ok(_) => 1,
-                    Err(old) => {
-                        *expected = old;
-                        0
-                    }
-                }
+                compare(at, *expected, new, (order, failure), Some(expected), pc).is_ok() as i32
             }
 
             pub extern "C" fn compare_value(
                 at: &Atomic, expected: Value, new: Value, order: i32, failure: i32, pc: usize,
             ) -> Value {
-                match compare(at, expected, new, (order, failure), pc) {
+                match compare(at, expected, new, (order, failure), None, pc) {
                     Ok(old) | Err(old) => old,
                 }
             }

@@ -5,7 +5,7 @@ use crate::base::program::Address;
 use crate::base::record::{put3, put4};
 use crate::scheduler::{Next, enter};
 use crate::stubs;
-use crate::tsan::atomic::detail;
+use crate::tsan::atomic::{detail, put_found};
 use crate::wire::{head, op};
 use core::arch::{asm, naked_asm};
 
@@ -98,13 +98,19 @@ extern "C" fn nand(at: *mut u128, by: u128, order: i32, pc: usize) -> u128 {
     update(at, order, pc, |old| !(old & by))
 }
 
-fn compare(at: *mut u128, expected: u128, new: u128, orders: (i32, i32), pc: usize) -> u128 {
+/// `found`: where what was found goes if it is not what was expected.
+fn compare(at: *mut u128, expected: u128, new: u128, orders: (i32, i32), found: Option<Address>, pc: usize) -> u128 {
     let counts = enter(next(op::RMW, at, pc)).is_some();
     let old = compare_and_swap(at, expected, new);
+    let found = found.filter(|_| old != expected);
+    if let Some(found) = found {
+        found.write([old as u64, (old >> 64) as u64]);
+    }
     if counts && old == expected {
         put4(head(op::RMW, detail(LOG, orders.0), pc), at as u64, 0, 0);
     } else if counts {
         put3(head(op::ATOMIC_READ, detail(LOG, orders.1), pc), at as u64, 0);
+        found.into_iter().for_each(|found| put_found(found.0, 1 << LOG, pc));
     }
     old
 }
@@ -119,10 +125,7 @@ extern "C" fn compare_exchange(
 ) -> i32 {
     let [low, high] = expected.read::<[u64; 2]>();
     let wanted = (high as u128) << 64 | low as u128;
-    let old = compare(at, wanted, new, (order, failure), pc);
-    if old != wanted {
-        expected.write([old as u64, (old >> 64) as u64]);
-    }
+    let old = compare(at, wanted, new, (order, failure), Some(expected), pc);
     (old == wanted) as i32
 }
 
@@ -137,7 +140,7 @@ extern "C" fn compare_value(
     pc: usize,
 ) -> u128 {
     let [expected, new] = [(low, high), (new_low, new_high)].map(|(low, high)| (high as u128) << 64 | low as u128);
-    compare(at, expected, new, (order, failure), pc)
+    compare(at, expected, new, (order, failure), None, pc)
 }
 
 // No register is left for the place that called.

@@ -8,6 +8,7 @@ use crate::{secret, temporary};
 use snag_models::{Model, Models};
 use snag_recorder::recorder::DAMAGED;
 use snag_recorder::ring::{Drain, Settings};
+use snag_recorder::selection::{Pattern, Selection};
 use snag_recorder::{Ended, Options, Prints, Recorder, Summary, Unrecorded};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -56,6 +57,13 @@ pub struct How {
     /// repeated; what it says counts before what is built in
     #[arg(long = "model", value_name = "FILE", value_parser = models::read)]
     models: Vec<Model>,
+    /// Leave out functions of this name, in which '*' stands for anything: they run faster, and what they do is not seen.
+    /// May be repeated
+    #[arg(long, value_name = "PATTERN")]
+    exclude: Vec<Pattern>,
+    /// Leave out all functions but those of this name. May be repeated
+    #[arg(long, value_name = "PATTERN")]
+    only: Vec<Pattern>,
 }
 
 impl How {
@@ -68,6 +76,7 @@ impl How {
             free: self.free_running,
             drain: self.drain,
             models: Models::with(self.models.iter().cloned()),
+            selection: Selection { without: self.exclude.clone(), only: self.only.clone() },
             ..Settings::default()
         }
     }
@@ -100,8 +109,7 @@ fn unseen(context: &Context, summary: &Summary) {
         return;
     }
     context.detail(&format!(
-        "{} calls of functions that are not instrumented: {unknown} that may share data of their library, {known} that \
-         a model says to touch what their arguments lead to alone",
+        "{} calls of functions that are not instrumented: {unknown} that may share data of libraries, {known} that do not",
         unknown + known
     ));
     for function in all.iter().take(MOST) {

@@ -92,3 +92,48 @@ fn a_lock_that_orders_two_accesses_by_chance_hides_no_race_by_memory_order() {
     let trace = folder.file("protected.stx", &text);
     snag(&["check", &trace]).expect(0);
 }
+
+/// That the attempt fails shows that the write came before. It synchronises with nothing.
+const ONLY_AN_ATTEMPT: &str = "%snag 1
+main|fork(T1)|m:1
+T1|w(x)=1|t:1
+T1|acq(l)|t:2
+main|tryfail(l)|m:2
+main|r(x)=1|m:3
+T1|rel(l)|t:3
+";
+
+#[test]
+fn two_accesses_that_only_a_failed_attempt_orders_race_by_memory_order() {
+    let folder = Folder::new("order-attempt");
+    let told = |name: &str, text: &str, words: &str| {
+        let trace = folder.file(name, text);
+        let found = snag(&["check", &trace]).expect(1).stdout;
+        assert!(found.contains("R1  data race by memory order on x"), "{name}: {found}");
+        let story: Vec<&str> = found.split_whitespace().collect();
+        assert!(story.join(" ").contains(words), "{name}: {found}");
+        let json = folder.path(&format!("{name}.json"));
+        snag(&["check", "--format", "json", "-o", &json, &trace]).expect(1);
+        snag(&["verify", &trace, &json]).expect(0);
+    };
+    told(
+        "lock.stx",
+        ONLY_AN_ATTEMPT,
+        "Only an attempt that failed links them: T1 took l at t:2, and main tried to take it at m:2. By the rules of C11, \
+         C++20 and Rust, an attempt that fails takes nothing over: nothing orders the two accesses",
+    );
+    let posted =
+        "%snag 1\nmain|fork(T1)|m:1\nT1|w(x)=1|t:1\nT1|sem-post(s)|t:2\nmain|sem-value(s)=1|m:2\nmain|r(x)=1|m:3\n";
+    told(
+        "count.stx",
+        posted,
+        "Only a look at a count links them: T1 posted s at t:2, and main looked at its count at m:2.",
+    );
+    // Whoever takes the lock in the end has synchronised.
+    let taken = ONLY_AN_ATTEMPT
+        .replace("main|r(x)=1|m:3\nT1|rel(l)|t:3\n", "T1|rel(l)|t:3\nmain|acq(l)|m:3\nmain|r(x)=1|m:4\n");
+    assert_ne!(taken, ONLY_AN_ATTEMPT);
+    let trace = folder.file("taken.stx", &taken);
+    let found = snag(&["check", "--engine", "order", &trace]).expect(0).stdout;
+    assert!(found.contains("order: no races"), "{found}");
+}

@@ -1,12 +1,13 @@
-// A flag that is set, and numbers that are counted, by code that is not instrumented. The lock orders all of it: the second
-// thread looks at `data` only once it has seen the flag. With an argument the first thread looks at the flag itself.
+// A flag that is set, and numbers that are counted, by assembly in instrumented functions, which nobody sees. The lock
+// orders all of it: the second thread looks at `data` only once it has seen the flag. With an argument the first thread
+// looks at the flag itself.
 #include <pthread.h>
 #include <stdio.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int flag = 1, data;
 
-__attribute__((no_sanitize_thread, noinline)) static void set(int *place, int value) { *place = value; }
+#define set(place, value) __asm__ volatile("movl %1, (%0)" : : "r"(place), "r"(value) : "memory")
 
 static void *first(void *looks) {
     data = 1;

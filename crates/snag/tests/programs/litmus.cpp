@@ -42,6 +42,33 @@ static void add(int at) {
     flag.fetch_add(1, rlx);
 }
 
+// Compare-exchange until it succeeds, or fails because of a value.
+template <order success, order failure> static void exchange(int expected) {
+    for (int seen = expected; !flag.compare_exchange_strong(seen, 1, success, failure); seen = expected)
+        std::this_thread::yield();
+}
+
+template <order success, order failure> static void fail(int value) {
+    for (int seen = 7; flag.compare_exchange_strong(seen, 1, success, failure) || seen != value; seen = 7)
+        std::this_thread::yield();
+}
+
+// Attempts that fail.
+static std::mutex held;
+
+static void hold() {
+    data = 1;
+    std::lock_guard<std::mutex> guard(held);
+    await<rlx>(other, 1);
+}
+
+static void until_held() {
+    while (held.try_lock()) {
+        held.unlock();
+        std::this_thread::yield();
+    }
+}
+
 static std::atomic<int> part;
 
 template <class Write> static void lock_write(Write write) {
@@ -79,20 +106,22 @@ template <order load, order store> static void once() {
     use(*p);
 }
 
-template <order o> static void dekker_first() {
+template <order o, order load, order leave, order fence> static void dekker_first() {
     flag.store(1, o);
-    if (!other.load(o)) data++;
+    if constexpr (fence != none) std::atomic_thread_fence(fence);
+    if (!other.load(load)) data++;
     relay.store(1, rlx);
     std::this_thread::yield();
-    flag.store(0, o);
+    flag.store(0, leave);
 }
 
-template <order o> static void dekker_second() {
+template <order o, order load, order leave, order fence> static void dekker_second() {
     await<rlx>(relay, 1);
     for (;;) {
         other.store(1, o);
-        if (!flag.load(o)) break;
-        other.store(0, o);
+        if constexpr (fence != none) std::atomic_thread_fence(fence);
+        if (!flag.load(load)) break;
+        other.store(0, leave);
         std::this_thread::yield();
     }
     data++;
@@ -107,6 +136,17 @@ static std::atomic<int> users;
 
 template <order o, order fence> static void drop() {
     object->parts[users.fetch_add(1, rlx)] = 1;
+    if (object->count.fetch_sub(1, o) == 1) {
+        if constexpr (fence != none) std::atomic_thread_fence(fence);
+        delete object;
+    }
+}
+
+template <order o, order fence> static void share() {
+    object->count.fetch_add(1, rlx);
+    object->parts[users.fetch_add(1, rlx)] = 1;
+    object->count.fetch_sub(1, o);
+    std::this_thread::yield();
     if (object->count.fetch_sub(1, o) == 1) {
         if constexpr (fence != none) std::atomic_thread_fence(fence);
         delete object;
@@ -135,8 +175,19 @@ static const std::map<std::string, void (*)()> all = {
     {"s_rmw2", [] { add(2); }},
     {"s_store", [] { await<rlx>(flag, 1); flag.store(2, rel); }},
     {"s_own", [] { set<none, rel, none>(); flag.store(2, rlx); }},
-    {"r_two", [] { await<acq>(flag, 2); use(data); }},
-    {"r_three", [] { await<acq>(flag, 3); use(data); }},
+    // Waiting acquires nothing: the last read alone does, whatever was seen on the way.
+    {"r_two", [] { await<rlx>(flag, 2); await<acq>(flag, 2); use(data); }},
+    {"r_three", [] { await<rlx>(flag, 3); await<acq>(flag, 3); use(data); }},
+    {"x_write_rel", [] { data = 1; exchange<rel, rlx>(0); }},
+    {"x_write_rlx", [] { data = 1; exchange<rlx, rlx>(0); }},
+    {"x_done_acq", [] { exchange<acq, rlx>(1); use(data); }},
+    {"x_done_rlx", [] { exchange<rlx, rlx>(1); use(data); }},
+    {"x_failed_acq", [] { fail<acq, acq>(1); use(data); }},
+    {"x_failed_rlx", [] { fail<ar, rlx>(1); use(data); }},
+    {"x_failed_facq", [] { fail<rlx, rlx>(1); std::atomic_thread_fence(acq); use(data); }},
+    {"a_hold", hold},
+    {"a_try", [] { until_held(); use(data); other.store(1, rlx); }},
+    {"a_wait", [] { until_held(); other.store(1, rlx); std::lock_guard<std::mutex> guard(held); use(data); }},
     {"lock_write_atomic", [] { lock_write([] { part.store(7, rlx); }); }},
     {"lock_read_atomic", [] { lock_read([] { use(part.load(rlx)); }); }},
     {"lock_write_plain", [] { lock_write([] { data = 7; }); }},
@@ -145,14 +196,24 @@ static const std::map<std::string, void (*)()> all = {
     {"once_then_right", [] { await<rlx>(other, 1); once<acq, rel>(); }},
     {"once_first_wrong", [] { once<rlx, rlx>(); other.store(1, rlx); }},
     {"once_then_wrong", [] { await<rlx>(other, 1); once<rlx, rlx>(); }},
-    {"dekker_first_sc", dekker_first<sc>},
-    {"dekker_second_sc", dekker_second<sc>},
-    {"dekker_first_rlx", dekker_first<rlx>},
-    {"dekker_second_rlx", dekker_second<rlx>},
+    {"once_first_unreleased", [] { once<acq, rlx>(); other.store(1, rlx); }},
+    {"once_then_unacquired", [] { await<rlx>(other, 1); once<rlx, rel>(); }},
+    {"dekker_first_sc", dekker_first<sc, sc, sc, none>},
+    {"dekker_second_sc", dekker_second<sc, sc, sc, none>},
+    {"dekker_first_rlx", dekker_first<rlx, rlx, rlx, none>},
+    {"dekker_second_rlx", dekker_second<rlx, rlx, rlx, none>},
+    {"dekker_first_ra", dekker_first<rel, acq, rel, none>},
+    {"dekker_second_ra", dekker_second<rel, acq, rel, none>},
+    {"dekker_first_fence", dekker_first<rlx, acq, rel, sc>},
+    {"dekker_second_fence", dekker_second<rlx, acq, rel, sc>},
+    {"dekker_first_fence_rlx", dekker_first<rlx, rlx, rlx, sc>},
+    {"dekker_second_fence_rlx", dekker_second<rlx, rlx, rlx, sc>},
     {"count_fence", drop<rel, acq>},
     {"count_acqrel", drop<ar, none>},
     {"count_no_acquire", drop<rel, none>},
     {"count_rlx", drop<rlx, none>},
+    {"share_fence", share<rel, acq>},
+    {"share_no_acquire", share<rel, none>},
 };
 
 int main(int argc, char **argv) {

@@ -1,5 +1,5 @@
 /* No two accesses of these can both be about to happen: what the second thread does depends on what the first has done before, in
-   functions that are not seen. In each mode it does something else instead, at the same step. */
+   assembly that is not seen. In each mode it does something else instead, at the same step. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -18,10 +18,20 @@ static sem_t semaphore;
 static const char *mode;
 static volatile int hidden;
 
-__attribute__((noinline, no_sanitize_thread)) static int is_set(void) { return hidden; }
-__attribute__((noinline, no_sanitize_thread)) static void set(void) { hidden = 1; }
-
-__attribute__((noinline, no_sanitize_thread)) static int number_in(const char *text) { return *text - '0'; }
+/* A part of instrumented functions: calls of code that is not instrumented would be. */
+__attribute__((always_inline)) static inline int is_set(void) {
+    int value;
+    __asm__ volatile("movl (%1), %0" : "=r"(value) : "r"(&hidden) : "memory");
+    return value;
+}
+__attribute__((always_inline)) static inline void set(void) {
+    __asm__ volatile("movl %0, (%1)" : : "r"(1), "r"(&hidden) : "memory");
+}
+__attribute__((always_inline)) static inline int number_in(const char *text) {
+    int value;
+    __asm__ volatile("movzbl (%1), %0" : "=r"(value) : "r"(text) : "memory");
+    return value - '0';
+}
 
 static int is(const char *name) { return !strcmp(mode, name); }
 

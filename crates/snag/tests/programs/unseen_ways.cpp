@@ -111,6 +111,16 @@ static void *with_looked_up(void *) {
     return nullptr;
 }
 
+static void *with_virtual(void *) {
+    for (int i = 0; i < 5; i++) {
+        way_guard *guard = way_find_guard(i & 1);
+        guard->enter(&mutex);
+        x++;
+        guard->leave(&mutex);
+    }
+    return nullptr;
+}
+
 static void counts(void *) { in_turn(); }
 
 static void *with_threads(void *) {
@@ -124,7 +134,8 @@ int main(int count, char **arguments) {
         void *(*function)(void *);
     } modes[] = {{"exceptions", with_exceptions}, {"jumps", with_jumps},         {"exits", with_exits},
                  {"cancellation", with_cancellation}, {"signals", with_signals}, {"arguments", with_arguments},
-                 {"looked-up", with_looked_up},   {"threads", with_threads}};
+                 {"looked-up", with_looked_up},   {"virtual", with_virtual},
+                 {"threads", with_threads}};
     std::signal(SIGUSR1, handler);
     for (const auto &mode : modes) {
         if (count < 2 || std::strcmp(arguments[1], mode.name)) continue;

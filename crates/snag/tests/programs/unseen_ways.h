@@ -7,6 +7,12 @@ struct way_large {
     long words[10];
 };
 struct large;
+struct way_guard {
+    virtual void enter(int *) = 0;
+    virtual void leave(int *) = 0;
+    virtual ~way_guard() {}
+};
+way_guard *way_find_guard(bool strict);
 
 extern "C" {
 void way_lock(int *);

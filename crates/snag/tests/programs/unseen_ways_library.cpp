@@ -60,3 +60,21 @@ void way_in_thread(void (*function)(void *), void *argument) {
     pthread_create(&thread, nullptr, start, &call);
     pthread_join(thread, nullptr);
 }
+
+namespace {
+struct plain_guard : way_guard {
+    void enter(int *m) override { way_lock(m); }
+    void leave(int *m) override { way_unlock(m); }
+};
+struct strict_guard final : plain_guard {
+    void leave(int *m) override {
+        if (*m != 1) throw 1;
+        plain_guard::leave(m);
+    }
+};
+} // namespace
+way_guard *way_find_guard(bool strict) {
+    static plain_guard plain;
+    static strict_guard checks;
+    return strict ? &checks : &plain;
+}

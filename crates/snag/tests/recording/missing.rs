@@ -6,22 +6,43 @@ use crate::support::*;
 
 const MODES: [&str; 6] = ["flag", "queue", "futex", "loop", "callback", "pointer"];
 
-/// The library, and a program that uses it, built with these flags.
-fn compiled(folder: &Folder, compiler: &str, flags: &[&str]) {
-    let library = folder.path("libunseen.so");
-    compile(compiler, &["-O2", "-fPIC", "-shared"], &program("unseen_library.c"), &library);
+/// What the library becomes.
+#[derive(Clone, Copy, PartialEq)]
+enum Library {
+    Shared,
+    /// A part of the program.
+    Static,
+}
+
+/// Builds a library without callbacks; returns what the linker needs for it.
+fn library_of(folder: &Folder, compiler: &str, kind: Library, name: &str, source: &str) -> Vec<String> {
+    if kind == Library::Static {
+        let object = folder.path("library.o");
+        compile(compiler, &["-O2", "-c"], &program(source), &object);
+        return vec![object.display().to_string(), "-rdynamic".to_owned()];
+    }
+    let library = folder.path(&format!("lib{name}.so"));
+    compile(compiler, &["-O2", "-fPIC", "-shared"], &program(source), &library);
     let path = format!("-L{}", folder.0.display());
-    let all = [&["-g", "-O1", "-fsanitize=thread", &path, "-Wl,-rpath,$ORIGIN"], flags].concat();
-    // Libraries come after what needs them.
+    [&path, "-Wl,-rpath,$ORIGIN", "-Wl,--no-as-needed", &format!("-l{name}")].map(str::to_owned).to_vec()
+}
+
+/// The library, and a program that uses it, built with these flags.
+fn compiled(folder: &Folder, compiler: &str, kind: Library, flags: &[&str]) {
+    let library = library_of(folder, compiler, kind, "unseen", "unseen_library.c");
     let source = folder.path("unseen.o");
-    compile(compiler, &["-g", "-O1", "-fsanitize=thread", "-c"], &program("unseen.c"), &source);
-    compile(compiler, &[&all[..], &["-Wl,--no-as-needed", "-lunseen"]].concat(), &source, &folder.path("program"));
+    let level = flags.iter().find(|flag| flag.starts_with("-O")).unwrap_or(&"-O1");
+    compile(compiler, &["-g", level, "-fsanitize=thread", "-c"], &program("unseen.c"), &source);
+    // Libraries come after what needs them.
+    let library: Vec<&str> = library.iter().map(String::as_str).collect();
+    let all = [&["-g", "-fsanitize=thread"], flags, &library].concat();
+    compile(compiler, &all, &source, &folder.path("program"));
 }
 
 /// Checks that races on `racy` are all that is found in the program's modes, and that replays follow.
-fn only_the_planted_race_is_found(name: &str, compiler: &str, flags: &[&str], seeds: &[&[&str]]) {
+fn only_the_planted_race_is_found(name: &str, compiler: &str, kind: Library, flags: &[&str], seeds: &[&[&str]]) {
     let folder = Folder::new(name);
-    compiled(&folder, compiler, flags);
+    compiled(&folder, compiler, kind, flags);
     for mode in MODES {
         let mut found_one = false;
         for how in seeds {
@@ -57,27 +78,48 @@ const SEEDS: [&[&str]; 4] = [&[], &["--seed", "1"], &["--seed", "2"], &["--seed"
 
 #[test]
 fn what_a_library_puts_in_order_is_no_race_and_what_it_does_not_is_one() {
-    only_the_planted_race_is_found("missing", "gcc", &[], &SEEDS);
+    only_the_planted_race_is_found("missing", "gcc", Library::Shared, &[], &SEEDS);
 }
 
 #[test]
 fn calls_through_tables_that_are_read_only_are_seen_as_well() {
-    only_the_planted_race_is_found("missing-now", "gcc", &["-Wl,-z,relro,-z,now"], &SEEDS[..2]);
-    only_the_planted_race_is_found("missing-lazy", "gcc", &["-Wl,-z,lazy"], &SEEDS[..2]);
-    only_the_planted_race_is_found("missing-fixed", "gcc", &["-no-pie"], &SEEDS[..2]);
+    only_the_planted_race_is_found("missing-now", "gcc", Library::Shared, &["-Wl,-z,relro,-z,now"], &SEEDS[..2]);
+    only_the_planted_race_is_found("missing-lazy", "gcc", Library::Shared, &["-Wl,-z,lazy"], &SEEDS[..2]);
+    only_the_planted_race_is_found("missing-fixed", "gcc", Library::Shared, &["-no-pie"], &SEEDS[..2]);
+}
+
+#[test]
+fn static_libraries_are_no_other() {
+    only_the_planted_race_is_found("missing-static", "gcc", Library::Static, &[], &SEEDS);
+    only_the_planted_race_is_found("missing-static-2", "gcc", Library::Static, &["-O2"], &SEEDS[..1]);
+    let flags = ["-no-pie", "-O0"];
+    only_the_planted_race_is_found("missing-static-fixed", "gcc", Library::Static, &flags, &SEEDS[..2]);
+    let flags = ["-static-libtsan"];
+    only_the_planted_race_is_found("missing-static-runtime", "gcc", Library::Static, &flags, &SEEDS[..1]);
+    if have("clang") {
+        only_the_planted_race_is_found("missing-static-clang", "clang", Library::Static, &["-O2"], &SEEDS);
+        let flags = ["-no-pie"];
+        only_the_planted_race_is_found("missing-static-clang-fixed", "clang", Library::Static, &flags, &SEEDS[..1]);
+    }
 }
 
 #[test]
 fn programs_of_clang_are_no_other() {
     if have("clang") {
-        only_the_planted_race_is_found("missing-clang", "clang", &[], &SEEDS);
-        only_the_planted_race_is_found("missing-clang-shared", "clang", &["-shared-libsan"], &SEEDS[..1]);
+        only_the_planted_race_is_found("missing-clang", "clang", Library::Shared, &[], &SEEDS);
+        only_the_planted_race_is_found(
+            "missing-clang-shared",
+            "clang",
+            Library::Shared,
+            &["-shared-libsan"],
+            &SEEDS[..1],
+        );
     }
 }
 
 /// Ways out of the library other than returning, and arguments of all kinds.
-const WAYS: [&str; 8] =
-    ["exceptions", "jumps", "exits", "cancellation", "signals", "arguments", "looked-up", "threads"];
+const WAYS: [&str; 9] =
+    ["exceptions", "jumps", "exits", "cancellation", "signals", "arguments", "looked-up", "virtual", "threads"];
 
 /// What the mode prints without Snag: arguments and results come through as they are.
 fn printed_by(mode: &str) -> &'static str {
@@ -85,20 +127,18 @@ fn printed_by(mode: &str) -> &'static str {
         "exceptions" => "12\n",
         "jumps" | "signals" => "6\n",
         "arguments" => "3594\n",
-        "looked-up" => "10\n",
+        "looked-up" | "virtual" => "10\n",
         _ => "2\n",
     }
 }
 
-fn calls_are_closed_whichever_way_they_are_left(name: &str, compiler: &str) {
+fn calls_are_closed_whichever_way_they_are_left(name: &str, compiler: &str, kind: Library) {
     let folder = Folder::new(name);
-    let library = folder.path("libunseen_ways.so");
-    compile(compiler, &["-O2", "-fPIC", "-shared"], &program("unseen_ways_library.cpp"), &library);
-    let path = format!("-L{}", folder.0.display());
+    let library = library_of(&folder, compiler, kind, "unseen_ways", "unseen_ways_library.cpp");
     let object = folder.path("ways.o");
     compile(compiler, &["-g", "-O1", "-fsanitize=thread", "-c"], &program("unseen_ways.cpp"), &object);
-    let flags = ["-fsanitize=thread", &path, "-Wl,-rpath,$ORIGIN", "-Wl,--no-as-needed", "-lunseen_ways", "-ldl"];
-    compile(compiler, &flags, &object, &folder.path("program"));
+    let library: Vec<&str> = library.iter().map(String::as_str).collect();
+    compile(compiler, &[&["-fsanitize=thread"], &library[..], &["-ldl"]].concat(), &object, &folder.path("program"));
     for mode in WAYS {
         for how in [&[][..], &["--seed", "3", "--quantum", "5"]] {
             let record = [&["record", "-o", "run.snag"], how, &["--", "./program", mode]].concat();
@@ -121,20 +161,22 @@ fn calls_are_closed_whichever_way_they_are_left(name: &str, compiler: &str) {
 
 #[test]
 fn calls_are_closed_whichever_way_they_are_left_and_arguments_come_through() {
-    calls_are_closed_whichever_way_they_are_left("missing-ways", "g++");
+    calls_are_closed_whichever_way_they_are_left("missing-ways", "g++", Library::Shared);
+    calls_are_closed_whichever_way_they_are_left("missing-ways-static", "g++", Library::Static);
 }
 
 #[test]
 fn calls_of_programs_of_clang_are_closed_as_well() {
     if have("clang++") {
-        calls_are_closed_whichever_way_they_are_left("missing-ways-clang", "clang++");
+        calls_are_closed_whichever_way_they_are_left("missing-ways-clang", "clang++", Library::Shared);
+        calls_are_closed_whichever_way_they_are_left("missing-ways-clang-static", "clang++", Library::Static);
     }
 }
 
 #[test]
 fn where_nobody_sees_what_a_library_does_nothing_is_called_proved() {
     let folder = Folder::new("missing-labels");
-    compiled(&folder, "gcc", &[]);
+    compiled(&folder, "gcc", Library::Shared, &[]);
     let record = ["record", "--free-running", "-o", "run.snag", "--", "./program", "futex"];
     assert_eq!(snag(&folder, &record).status.code(), Some(0));
     let checked = snag(&folder, &["check", "run.snag"]);
@@ -153,4 +195,41 @@ fn where_nobody_sees_what_a_library_does_nothing_is_called_proved() {
     assert_eq!(snag(&folder, &["record", "-o", "seen.snag", "--", "./program", "futex"]).status.code(), Some(0));
     let strict = snag(&folder, &["check", "--strict", "seen.snag"]);
     assert!(strict.status.code() == Some(1) && text(&strict).contains("data race on racy:"), "{}", text(&strict));
+}
+
+/// How often the text of a trace names a function as a missing call.
+fn calls_of(trace: &str, function: &str) -> usize {
+    trace.lines().filter(|line| line.contains(&format!("method-begin({function}"))).count()
+}
+
+#[test]
+fn functions_that_are_excluded_are_not_seen_and_keep_their_order() {
+    let folder = Folder::new("excluded");
+    for compiler in ["gcc", "clang"].into_iter().filter(|compiler| have(compiler)) {
+        compile(compiler, &["-g", "-O0", "-fsanitize=thread"], &program("silent.c"), &folder.path("program"));
+        let traced = |how: &[&str]| {
+            let record = [&["record", "-o", "run.snag"], how, &["--", "./program"]].concat();
+            let recorded = snag(&folder, &record);
+            assert_eq!(recorded.status.code(), Some(0), "{compiler} {how:?}: {}", complaint(&recorded));
+            assert_eq!(snag(&folder, &["convert", "run.snag", "run.stx"]).status.code(), Some(0));
+            let checked = text(&snag(&folder, &["check", "run.snag"]));
+            let whole = snag(&folder, &["replay", "run.snag"]);
+            assert_eq!(whole.status.code(), Some(0), "{compiler} {how:?}: {}{}", text(&whole), complaint(&whole));
+            (std::fs::read_to_string(folder.path("run.stx")).unwrap(), checked)
+        };
+        let (all, found) = traced(&[]);
+        assert!(found.contains("data race on hot[") && found.contains("data race on racy:"), "{compiler}: {found}");
+        assert!(calls_of(&all, "work") == 0 && all.lines().count() > 6400, "{compiler}");
+        // The loop is what takes most of the events.
+        let (without, found) = traced(&["--exclude", "work"]);
+        assert!(!found.contains("data race on hot[") && found.contains("data race on racy:"), "{compiler}: {found}");
+        assert!(calls_of(&without, "work") == 2 && without.lines().count() < 500, "{compiler}: {without}");
+        let (only, found) = traced(&["--only", "se*", "--only", "main"]);
+        assert!(!found.contains("data race on hot[") && found.contains("data race on racy:"), "{compiler}: {found}");
+        assert!(only.lines().count() < 500, "{compiler}: {only}");
+        // What is excluded is no less ordered by what it does.
+        assert!(!found.contains("data race on x:"), "{compiler}: {found}");
+    }
+    let nothing = snag(&folder, &["record", "--exclude", "", "--", "./program"]);
+    assert!(nothing.status.code() == Some(2) && complaint(&nothing).contains("a function's name is expected"));
 }

@@ -16,7 +16,9 @@ use crate::base::record::put3;
 use crate::base::relaxed::Relaxed;
 use crate::base::thread::{self, Thread, inside};
 use crate::interpose::missing::reach::{self, Reach, Stack};
-use crate::interpose::missing::slots::{Target, is_instrumented};
+use crate::interpose::missing::silent::is_silent;
+use crate::interpose::missing::slots::is_instrumented;
+use crate::interpose::missing::targets::Target;
 use crate::scheduler::free_running::is_free;
 use crate::scheduler::{Next, enter, is_on, wipe};
 use crate::wire::{EVERYTHING, NEW_SET, WITHOUT_LIBRARIES, head, op};
@@ -70,10 +72,14 @@ fn note(thread: &Thread, calls: &OpenCalls) {
     thread.unseen.set(calls.all().last().is_some_and(|open| open.interrupted.get() == 0));
 }
 
-/// An instrumented function begins, and unseen code has called it. With the token.
+/// A function begins that says so at this place, and unseen code has called it. With the token.
 #[cold]
 #[inline(never)]
-pub fn called_back(thread: &Thread) {
+pub fn called_back(thread: &Thread, place: usize) {
+    // It may be unseen all the same: clang leaves it that.
+    if is_silent(place) {
+        return;
+    }
     let Some(calls) = open_calls(thread) else { return };
     if let Some(open) = calls.all().last() {
         put3(head(op::METHOD_END, 0, 0), open.method.get() as u64, 0);
@@ -100,13 +106,15 @@ pub fn goes_on(thread: &Thread) {
     note(thread, calls);
 }
 
-/// What the trampoline has put onto the stack, below the caller's frame pointer. Grows downwards.
+/// What the trampoline and the stub have put onto the stack, and the address to which the call returns.
 #[repr(C)]
 pub struct Frame {
+    /// Of the arguments, first to last.
     registers: [usize; 6],
-    target: usize,
     /// The caller's.
     frame_pointer: usize,
+    /// Where the stub's call would return to.
+    stub: usize,
     return_address: usize,
 }
 
@@ -125,26 +133,24 @@ pub extern "C" fn begin(frame: &Frame) -> usize {
 fn try_begin(frame: &Frame) -> Option<usize> {
     let thread = thread::current().filter(|thread| is_on() && !is_free() && thread.is_outside())?;
     let pc = frame.return_address;
-    if !is_instrumented(pc) {
+    if !is_instrumented(pc) || is_silent(pc) {
         return None;
     }
     let calls = open_calls(thread)?;
     let at = frame as *const Frame as usize;
+    // Unseen code calls itself.
+    if is_open(thread) && calls.all().last().is_some_and(|open| !is_left(open, at)) {
+        return None;
+    }
     enter(Next::call(pc))?;
     if !is_on() || calls.count.get() == MOST {
         return None;
     }
-    let target = Target::at(frame.target);
+    let target = Target::of_stub(frame.stub);
     inside(thread, || {
         close_below(thread, at);
         let method = target.tell();
-        // The arguments, first to last, lie from the top downwards.
-        let mut words = frame.registers;
-        words.reverse();
-        let (detail, number) = look(&words, at, thread);
-        // Its library's own data is none of its business.
-        let detail = detail | if target.modelled().is_some() { WITHOUT_LIBRARIES } else { 0 };
-        open(thread, calls, at, method, (detail, number), pc);
+        open(thread, calls, at, method, look(target, &frame.registers, at, thread), pc);
     });
     Some(arguments_on_stack(thread, at + size_of::<Frame>()))
 }
@@ -163,10 +169,16 @@ fn open(thread: &Thread, calls: &OpenCalls, frame: usize, method: u32, (detail, 
 }
 
 /// What a call with these arguments can reach, as records say it.
-fn look(words: &[usize], top: usize, thread: &Thread) -> (u8, u32) {
-    match reach::find(words, &Stack { top, thread }) {
-        Reach::Everything => (EVERYTHING, 0),
-        Reach::Set { number, is_new } => (if is_new { NEW_SET } else { 0 }, number),
+fn look(target: &Target, arguments: &[usize], top: usize, thread: &Thread) -> (u8, u32) {
+    // The data of libraries may be none of its business.
+    let libraries = if target.shares_with_libraries() { 0 } else { WITHOUT_LIBRARIES };
+    let found = match target.variables() {
+        Some(variables) => reach::find(arguments, variables, &Stack { top, thread }),
+        None => Reach::Everything,
+    };
+    match found {
+        Reach::Everything => (EVERYTHING | libraries, 0),
+        Reach::Set { number, is_new } => (libraries | if is_new { NEW_SET } else { 0 }, number),
     }
 }
 
@@ -179,9 +191,7 @@ pub fn thread_begins(thread: &Thread, function: usize, argument: usize) {
         && let Some(target) = Target::of_thread(function)
     {
         let method = target.tell();
-        let (detail, number) = look(&[argument], top, thread);
-        let detail = detail | if target.modelled().is_some() { WITHOUT_LIBRARIES } else { 0 };
-        open(thread, calls, top, method, (detail, number), function + 1);
+        open(thread, calls, top, method, look(target, &[argument], top, thread), function + 1);
     }
 }
 
@@ -224,12 +234,16 @@ fn close(calls: &OpenCalls, from: usize, counts: bool, pc: usize) {
     }
 }
 
+/// Whether the frame of a call lies below an address, on the same stack: it was left.
+fn is_left(open: &Open, stack: usize) -> bool {
+    const STACK: usize = 8 << 20;
+    stack.wrapping_sub(open.frame.get()) < STACK
+}
+
 /// Closes the calls whose frames lie below an address, on the same stack: they were left without returning.
 fn close_below(thread: &Thread, stack: usize) {
-    const STACK: usize = 8 << 20;
     let Some(calls) = open_calls(thread) else { return };
-    let is_left = |open: &Open| stack.wrapping_sub(open.frame.get()) < STACK;
-    let stays = calls.all().iter().rposition(|open| !is_left(open)).map_or(0, |index| index + 1);
+    let stays = calls.all().iter().rposition(|open| !is_left(open, stack)).map_or(0, |index| index + 1);
     close(calls, stays, true, 0);
     note(thread, calls);
 }

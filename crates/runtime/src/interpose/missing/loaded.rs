@@ -9,6 +9,7 @@ use crate::rewrite::apply;
 use crate::wire::patches::{Jump, Part};
 use core::ffi::{c_char, c_int};
 use core::ops::Range;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The beginning of what the C library tells about a loaded object.
 #[repr(C)]
@@ -73,6 +74,10 @@ struct Dynamic {
     plt: (usize, usize),
 }
 
+/// Bytes of a relocation, and of a symbol.
+const RELOCATION: usize = 24;
+const SYMBOL: usize = 24;
+
 /// A relocation that fills in a word with the address of a symbol.
 #[derive(Clone, Copy)]
 pub struct Slot {
@@ -129,7 +134,6 @@ impl Object {
     pub fn slots(&self) -> impl Iterator<Item = Slot> {
         let Dynamic { names, symbols, relocations, plt } = self.dynamic;
         let base = self.base;
-        const RELOCATION: usize = 24;
         let all = [(relocations, false), (plt, true)].into_iter().flat_map(|((start, size), is_lazy)| {
             (start..start + size).step_by(RELOCATION).map(move |at| (at, is_lazy))
         });
@@ -141,12 +145,69 @@ impl Object {
             const JUMP: usize = 7;
             let (kind, symbol) = (info & 0xffff_ffff, info >> 32);
             let wanted = matches!(kind, ENTRY | JUMP) || kind == WORD && addend == 0;
-            const SYMBOL: usize = 24;
             (wanted && symbol != 0).then(|| {
                 let name = names + Address(symbols + symbol * SYMBOL).read::<u32>() as usize;
                 Slot { at: base + offset, name: bytes(name), is_lazy: is_lazy && kind == JUMP }
             })
         })
+    }
+
+    /// All relocations: where they are, what kind they are, and the number of their symbol.
+    fn relocations(&self) -> impl Iterator<Item = (usize, usize, usize)> {
+        let Dynamic { relocations: (start, size), .. } = self.dynamic;
+        let base = self.base;
+        (start..start + size).step_by(RELOCATION).map(move |at| {
+            let [offset, info] = Address(at).read::<[usize; 2]>();
+            (base + offset, info & 0xffff_ffff, info >> 32)
+        })
+    }
+
+    /// The name of a symbol.
+    fn symbol(&self, number: usize) -> &'static [u8] {
+        let Dynamic { names, symbols, .. } = self.dynamic;
+        bytes(names + Address(symbols + number * SYMBOL).read::<u32>() as usize)
+    }
+
+    /// The words of tables of virtual functions that lead to functions of this object: where they are, and what the
+    /// functions are called if that is known.
+    ///
+    /// By the ABI of C++ a table has the address of its type's information first, which begins with the address of one
+    /// of the tables of the C++ library.
+    pub fn virtual_functions(&self) -> Vec<(usize, Option<&'static [u8]>)> {
+        const WORD: usize = 1;
+        const RELATIVE: usize = 8;
+        const OF_TYPES: &[u8] = b"_ZTVN10__cxxabiv1";
+        let mut words: BTreeMap<usize, Option<&'static [u8]>> = BTreeMap::new();
+        let mut types: BTreeSet<usize> = BTreeSet::new();
+        for (at, kind, symbol) in self.relocations() {
+            let name = match kind {
+                WORD => Some(self.symbol(symbol)),
+                RELATIVE => None,
+                _ => continue,
+            };
+            if name.is_some_and(|name| name.starts_with(OF_TYPES)) {
+                types.insert(at);
+            }
+            words.insert(at, name);
+        }
+        let mut found = Vec::new();
+        if types.is_empty() {
+            return found;
+        }
+        let leads_to = |at: usize| Address(at).read::<usize>();
+        for &table in words.keys().filter(|&&at| types.contains(&leads_to(at))) {
+            let entries = (1..).map(|index| table + index * size_of::<usize>());
+            let entries = entries.map_while(|at| words.get(&at).map(|name| (at, *name)));
+            // A table ends where something else begins: whatever is no code.
+            found.extend(
+                entries
+                    .take_while(|&(at, _)| !types.contains(&leads_to(at)))
+                    .filter(|&(at, _)| self.has_code(leads_to(at))),
+            );
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
     }
 
     /// Whether an address is one of an instruction.

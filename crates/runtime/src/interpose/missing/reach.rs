@@ -1,4 +1,5 @@
-//! What a call can reach: what its integer arguments lead to, over heap blocks, variables and the stack.
+//! What a call can reach: what its integer arguments lead to, over heap blocks, variables and the stack; and, in a
+//! function of the program, what the variables lead to that it names.
 //!
 //! The scan is conservative: each word that could be an address counts as one, and one into the middle of an object
 //! leads to the whole object. It looks at memory as it is, so it does not matter who has written there. The variables
@@ -101,14 +102,14 @@ pub struct Stack<'thread> {
 }
 
 /// Finds what these words lead to, and records it if it was not found before.
-pub fn find(words: &[usize], stack: &Stack) -> Reach {
+pub fn find(arguments: &[usize], variables: &[usize], stack: &Stack) -> Reach {
     let mut scanner = SCANNER.lock();
     scanner.budget = (scanner.budget + EACH_CALL).min(FIRST);
     if scanner.budget < scanner.wanted {
         return Reach::Everything;
     }
     let before = scanner.budget;
-    if !scanner.scan(words, stack) {
+    if !scanner.scan([arguments, variables], stack) {
         // In vain. It may go better another time, but not at once.
         scanner.wanted = (2 * (before - scanner.budget)).min(FIRST / 2);
         return Reach::Everything;
@@ -132,7 +133,7 @@ pub fn find(words: &[usize], stack: &Stack) -> Reach {
 
 impl Scanner {
     /// Follows words. Returns whether all of them could be followed to their ends.
-    fn scan(&mut self, words: &[usize], stack: &Stack) -> bool {
+    fn scan(&mut self, words: [&[usize]; 2], stack: &Stack) -> bool {
         const SEEN: usize = 4 * MOST;
         if self.seen.is_empty() {
             self.seen = vec![(0, 0); SEEN];
@@ -143,7 +144,7 @@ impl Scanner {
             self.scan = 1;
         }
         self.found.clear();
-        if !words.iter().all(|&word| self.follow(word, stack)) {
+        if !words.into_iter().flatten().all(|&word| self.follow(word, stack)) {
             return false;
         }
         let mut next = 0;

@@ -12,83 +12,19 @@ use crate::base::lock::Mutex;
 use crate::base::memory::map_seen;
 use crate::base::program::Address;
 use crate::base::record::{put_blob, put3};
-use crate::base::relaxed::Relaxed;
 use crate::interpose::missing::exempt::is_exempt_function;
 use crate::interpose::missing::globals::{Globals, writable};
 use crate::interpose::missing::loaded::{self, Kind, Object, Slot};
-use crate::interpose::missing::{reach, trampoline};
+use crate::interpose::missing::targets::Target;
+use crate::interpose::missing::trampoline::STUB;
+use crate::interpose::missing::{reach, silent, trampoline};
 use crate::interpose::modelled::{self, Modelled};
 use crate::scheduler::free_running::is_free;
-use crate::wire::{BLOB_METHOD, BLOB_UNSEEN, OF_LIBRARIES, head, op};
+use crate::wire::{BLOB_UNSEEN, OF_LIBRARIES, head, op};
 use core::ffi::c_int;
 use core::ops::Range;
 use core::sync::atomic::{AtomicPtr, Ordering::*};
-use std::collections::BTreeMap;
-
-/// A function that is called through the trampoline. It lives for ever, as stubs and frames lead to it.
-#[repr(C)]
-pub struct Target {
-    /// Where it is. First, because the trampoline reads it.
-    function: usize,
-    name: &'static [u8],
-    /// What a model says about it.
-    modelled: Option<Modelled>,
-    /// What records call it, plus one; 0 before the first call.
-    number: Relaxed<u32>,
-}
-
-/// What models call the function with which a library starts its threads.
-const THREAD: &[u8] = b"a thread";
-
-/// Numbers that were given out. Changed with the token.
-static NUMBERS: Relaxed<u32> = Relaxed::zero();
-
-impl Target {
-    /// Where the function is.
-    pub fn function(&self) -> usize {
-        self.function
-    }
-
-    /// What a model says about it.
-    pub fn modelled(&self) -> Option<Modelled> {
-        self.modelled
-    }
-
-    /// The target that a stub has left in a frame.
-    pub fn at(address: usize) -> &'static Target {
-        // SAFETY: a stub puts the address of its target into the register that the trampoline saves there.
-        unsafe { &*(address as *const Target) }
-    }
-
-    /// The target that stands for a function with which a library starts threads; nothing if it is not in one of those.
-    pub fn of_thread(function: usize) -> Option<&'static Target> {
-        // SAFETY: as in `is_instrumented`.
-        let unseen = unsafe { UNSEEN.load(Acquire).as_ref() }?;
-        let (_, name) = unseen.iter().find(|(range, _)| range.contains(&function))?;
-        let modelled = modelled::find(THREAD, Some(name));
-        if modelled.is_some_and(|modelled| modelled.is_pure()) {
-            return None;
-        }
-        let mut targets = OF_THREADS.lock();
-        if let Some(&(_, target)) = targets.iter().find(|&&(known, _)| known == function) {
-            return Some(target);
-        }
-        let name = Box::leak([b"a thread of ", name.as_slice()].concat().into_boxed_slice());
-        let target: &'static Target = Box::leak(Box::new(Target { function, name, modelled, number: Relaxed::zero() }));
-        targets.push((function, target));
-        Some(target)
-    }
-
-    /// Its number in records. With the token.
-    pub fn tell(&self) -> u32 {
-        if self.number.get() == 0 {
-            NUMBERS.add(1);
-            self.number.set(NUMBERS.get());
-            put_blob(BLOB_METHOD, self.name);
-        }
-        self.number.get() - 1
-    }
-}
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Instructions of instrumented objects, by address.
 static INSTRUMENTED: AtomicPtr<Vec<Range<usize>>> = AtomicPtr::new(core::ptr::null_mut());
@@ -103,8 +39,13 @@ pub fn is_instrumented(pc: usize) -> bool {
 /// Instructions of libraries that nobody sees, with the names of their files.
 static UNSEEN: AtomicPtr<Vec<(Range<usize>, Vec<u8>)>> = AtomicPtr::new(core::ptr::null_mut());
 
-/// What stands for functions with which libraries start threads.
-static OF_THREADS: Mutex<Vec<(usize, &'static Target)>> = Mutex::new(Vec::new());
+/// The library that nobody sees in which a function is, by the name of its file.
+pub fn unseen_library_of(function: usize) -> Option<&'static [u8]> {
+    // SAFETY: as in `is_instrumented`.
+    let unseen = unsafe { UNSEEN.load(Acquire).as_ref() }?;
+    let (_, name) = unseen.iter().find(|(range, _)| range.contains(&function))?;
+    Some(name)
+}
 
 /// The stub of each function that has one, by its address.
 static STUBS: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
@@ -121,13 +62,15 @@ pub fn look_at_what_is_loaded() {
         _ => None,
     };
     if let Some(why) = why {
+        silent::tell(why);
         return tell_what_is_called(&all, why);
     }
     let of_kind = |kind: Kind| all.iter().filter(move |object| object.kind == kind);
     let code: Vec<_> = of_kind(Kind::Instrumented).flat_map(|object| object.code.iter().cloned()).collect();
     // What was there before may be in use, and stays: libraries are loaded seldom.
     INSTRUMENTED.store(Box::into_raw(Box::new(code)), Release);
-    if of_kind(Kind::Unseen).next().is_none() {
+    let has_libraries = of_kind(Kind::Unseen).next().is_some();
+    if !silent::lead_to_stubs(silent::program_of(&all), has_libraries) && !has_libraries {
         return;
     }
     let named = |object: &Object, range: &Range<usize>| (range.clone(), object.name().to_vec());
@@ -146,13 +89,53 @@ pub fn look_at_what_is_loaded() {
     for object in of_kind(Kind::Instrumented) {
         redirect(object, &all);
     }
+    of_kind(Kind::Unseen).for_each(redirect_virtual);
+}
+
+/// Libraries whose tables of virtual functions lead to stubs, by where they are.
+static VIRTUAL: Mutex<Vec<(usize, Vec<u8>)>> = Mutex::new(Vec::new());
+
+/// Redirects the virtual functions of a library that nobody sees: instrumented code finds them by objects.
+fn redirect_virtual(library: &Object) {
+    let mut known = VIRTUAL.lock();
+    if known.iter().any(|(base, path)| (*base, path) == (library.base, &library.path)) {
+        return;
+    }
+    known.push((library.base, library.path.clone()));
+    let words = library.virtual_functions();
+    if words.is_empty() {
+        return;
+    }
+    let unnamed: &'static [u8] = Box::leak([b"a virtual function of ", library.name()].concat().into_boxed_slice());
+    let mut stubs = STUBS.lock();
+    let mut new: Vec<New> = Vec::new();
+    let mut found: Vec<(usize, usize)> = Vec::with_capacity(words.len());
+    let mut is_new = BTreeSet::new();
+    for (at, name) in words {
+        let (function, name) = (Address(at).read::<usize>(), name.unwrap_or(unnamed));
+        let modelled = modelled::find(name, Some(library.name()));
+        if is_exempt_function(name) || modelled.is_some_and(|modelled| modelled.is_pure()) {
+            continue;
+        }
+        if !stubs.contains_key(&function) && is_new.insert(function) {
+            new.push(New { function, name, modelled });
+        }
+        found.push((at, function));
+    }
+    make_stubs(&new, &mut stubs);
+    for (at, function) in found {
+        let stub = stubs.get(&function);
+        if !stub.is_some_and(|&stub| fill_in(library, at, function, stub)) {
+            tell_unseen(library.name(), "its virtual functions could not be redirected");
+        }
+    }
 }
 
 /// Libraries, and the program itself, of which records say already that nobody sees them.
 static TOLD: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
 /// Records that nobody sees what this library does, and why.
-fn tell_unseen(library: &[u8], why: &str) {
+pub fn tell_unseen(library: &[u8], why: &str) {
     let text = [library, b" (", why.as_bytes(), b")"].concat();
     let mut told = TOLD.lock();
     if !told.contains(&text) {
@@ -196,7 +179,8 @@ fn called_by<'all>(object: &Object, all: &'all [Object]) -> Vec<Call<'all>> {
 /// Redirects the words of an object that lead into code that nobody sees.
 fn redirect(object: &Object, all: &[Object]) {
     for slot in object.slots().filter(|slot| slot.name == b"dlsym") {
-        fill_in(object, slot.at, dlsym_for_program as *const () as usize);
+        let found = Address(slot.at).read();
+        fill_in(object, slot.at, found, dlsym_for_program as *const () as usize);
     }
     let found = called_by(object, all);
     let mut stubs = STUBS.lock();
@@ -209,7 +193,7 @@ fn redirect(object: &Object, all: &[Object]) {
     make_stubs(&new, &mut stubs);
     for call in found {
         let stub = stubs.get(&call.function);
-        if !stub.is_some_and(|&stub| fill_in(object, call.slot.at, stub)) {
+        if !stub.is_some_and(|&stub| fill_in(object, call.slot.at, Address(call.slot.at).read(), stub)) {
             tell_unseen(call.library.name(), "its calls could not be redirected");
         }
     }
@@ -252,10 +236,7 @@ extern "C" fn find_for_program(library: Pointer, name: *const u8) -> usize {
     }
     // SAFETY: the program has passed a handle, or null for everything, and a name.
     let found = unsafe { c::dlsym(library, name) } as usize;
-    // SAFETY: as in `is_instrumented`.
-    let unseen = unsafe { UNSEEN.load(Acquire).as_ref() };
-    let of = unseen.and_then(|unseen| unseen.iter().find(|(range, _)| range.contains(&found)));
-    let Some((_, file)) = of else { return 0 };
+    let Some(file) = unseen_library_of(found) else { return silent::stub_of(found).unwrap_or(0) };
     let length = Address::from(name).text_length(usize::MAX);
     // SAFETY: so many bytes were read there just now; the name is copied before it is kept.
     let name: &'static [u8] = unsafe { core::slice::from_raw_parts(name, length) };
@@ -320,9 +301,6 @@ fn open_again(path: &[u8]) -> Pointer {
     unsafe { open(path.as_ptr(), LAZY_LOADED_ALREADY) }
 }
 
-/// Bytes from a stub to the next.
-const STUB: usize = 32;
-
 /// A function that gets a stub.
 struct New {
     function: usize,
@@ -338,20 +316,12 @@ fn make_stubs(functions: &[New], stubs: &mut BTreeMap<usize, usize>) {
     let length = (functions.len() * STUB).next_multiple_of(4096);
     let memory = map_seen(length) as usize;
     for (index, &New { function, name, modelled }) in functions.iter().enumerate() {
-        // The name is in a table of an object that may be unloaded one day.
-        let name: &'static [u8] = Box::leak(name.to_vec().into_boxed_slice());
-        let target: &'static Target = Box::leak(Box::new(Target { function, name, modelled, number: Relaxed::zero() }));
+        let target = Target::of_library(function, name, modelled);
         let stub = memory + index * STUB;
-        let call = match modelled.map(|modelled| modelled.kind()) {
-            Some(modelled::Kind::Known) => modelled::trampoline as *const () as usize,
-            _ => trampoline::call as *const () as usize,
+        let code = match modelled.map(|modelled| modelled.kind()) {
+            Some(modelled::Kind::Known) => modelled::stub(target),
+            _ => trampoline::stub(target),
         };
-        let mut code = [0x90u8; STUB];
-        // endbr64; mov r11, target; jmp [rip]; and the address behind it.
-        code[..6].copy_from_slice(&[0xf3, 0x0f, 0x1e, 0xfa, 0x49, 0xbb]);
-        code[6..14].copy_from_slice(&(target as *const Target as usize).to_le_bytes());
-        code[14..20].copy_from_slice(&[0xff, 0x25, 0, 0, 0, 0]);
-        code[20..28].copy_from_slice(&call.to_le_bytes());
         // SAFETY: the memory was mapped for this, and is as long as that.
         unsafe { (stub as *mut [u8; STUB]).write(code) };
         stubs.insert(function, stub);
@@ -361,26 +331,30 @@ fn make_stubs(functions: &[New], stubs: &mut BTreeMap<usize, usize>) {
     }
 }
 
-/// Fills in a word. Returns false if the system does not let us.
-fn fill_in(object: &Object, at: usize, stub: usize) -> bool {
+/// Has a word that leads to one place lead to another. Returns false if it does not lead there, or the system does not let
+/// us.
+pub fn fill_in(object: &Object, at: usize, before: usize, after: usize) -> bool {
     const PAGE: usize = 4096;
     const READ: usize = 1;
     const READ_WRITE: usize = 3;
+    if Address(at).read::<usize>() != before {
+        return false;
+    }
     let page = at / PAGE * PAGE;
     // Where the pages of what is sealed end within one, that one can be written.
     let sealed = object.sealed.start / PAGE * PAGE..object.sealed.end / PAGE * PAGE;
-    let is_sealed = sealed.contains(&page);
+    let is_constant = !object.data.iter().any(|range| range.contains(&at)) || sealed.contains(&page);
     let protect = |protection: usize| {
         // SAFETY: the page stays where it is, and can be read before and after.
         unsafe { system(number::MPROTECT, [page, PAGE, protection, 0, 0, 0]) >= 0 }
     };
-    if is_sealed && !protect(READ_WRITE) {
+    if is_constant && !protect(READ_WRITE) {
         return false;
     }
-    // SAFETY: the dynamic linker fills in this word by the same table. A thread that reads it meanwhile finds the one
-    // address or the other, and both lead to the function.
-    unsafe { (*(at as *const core::sync::atomic::AtomicUsize)).store(stub, Release) };
-    if is_sealed {
+    // SAFETY: the dynamic linker fills in this word by the same table, or the list of what to rewrite says that it names
+    // a function. A thread that reads it meanwhile finds the one address or the other, and both lead to the function.
+    unsafe { (at as *mut usize).write_volatile(after) };
+    if is_constant {
         protect(READ);
     }
     true

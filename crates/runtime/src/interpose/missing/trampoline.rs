@@ -1,10 +1,10 @@
 //! What a call of unseen code goes through: it begins, the function runs, it ends.
 //!
 //! The trampoline has a frame of its own, with unwinding information, so exceptions and debuggers pass through it. It
-//! keeps every register that an argument or a result may be in, vector registers whole, and gives the function a copy
-//! of the arguments on the stack.
+//! keeps every register, vector registers whole, and gives the function a copy of the arguments on the stack.
 
 use crate::interpose::missing::calls::{Frame, begin, end};
+use crate::interpose::missing::targets::Target;
 use core::arch::x86_64::{__cpuid, __cpuid_count};
 use core::arch::{asm, naked_asm};
 
@@ -31,30 +31,53 @@ pub fn works_here() -> bool {
     states.map(end).all(|end| end <= ROOM)
 }
 
-/// Calls the function of the target in r11, between `begin` and `end`.
+/// Bytes of a stub.
+pub const STUB: usize = 32;
+
+/// The stub that leads to [`call`] for a target.
+pub fn stub(target: &'static Target) -> [u8; STUB] {
+    let mut code = [0xcc; STUB];
+    // endbr64; call [rip + 14], which is the last word; and the target before that.
+    code[..10].copy_from_slice(&[0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x15, 14, 0, 0, 0]);
+    code[16..24].copy_from_slice(&(target as *const Target as usize).to_le_bytes());
+    code[24..].copy_from_slice(&(call as *const () as usize).to_le_bytes());
+    code
+}
+
+/// Calls the function of a stub, between `begin` and `end`. Compilers that know a function's registers rely on the
+/// others, so all of them are kept, flags included.
 ///
 /// # Safety
-/// Called in place of that function, as it is; r11 is what [`crate::interpose::missing::slots`] puts there.
+/// Called by a stub that was called in place of that function, as it is.
 #[unsafe(naked)]
-pub unsafe extern "C" fn call() {
+unsafe extern "C" fn call() {
     naked_asm!(
         ".cfi_startproc",
+        // The stub's return address lies on the stack as well.
+        ".cfi_def_cfa_offset 16",
         "push rbp",
         ".cfi_adjust_cfa_offset 8",
-        ".cfi_offset rbp, -16",
+        ".cfi_offset rbp, -24",
         "mov rbp, rsp",
         ".cfi_def_cfa_register rbp",
-        "sub rsp, 96",
-        "mov [rbp - 8], r11",
-        "mov [rbp - 16], rdi",
-        "mov [rbp - 24], rsi",
+        "lea rsp, [rbp - 120]",
+        "mov [rbp - 8], r9",
+        "mov [rbp - 16], r8",
+        "mov [rbp - 24], rcx",
         "mov [rbp - 32], rdx",
-        "mov [rbp - 40], rcx",
-        "mov [rbp - 48], r8",
-        "mov [rbp - 56], r9",
-        // The number of vector registers of a variadic call, and the static chain of a nested function.
-        "mov [rbp - 64], rax",
-        "mov [rbp - 72], r10",
+        "mov [rbp - 40], rsi",
+        "mov [rbp - 48], rdi",
+        "mov [rbp - 56], rax",
+        "mov [rbp - 64], r10",
+        "mov [rbp - 72], r11",
+        "pushfq",
+        "pop [rbp - 80]",
+        "cld",
+        // The target, and its function.
+        "mov rax, [rbp + 8]",
+        "mov rax, [rax + 6]",
+        "mov rax, [rax]",
+        "mov [rbp - 96], rax",
         "sub rsp, {room}",
         "and rsp, -64",
         "xor eax, eax",
@@ -69,34 +92,45 @@ pub unsafe extern "C" fn call() {
         "mov eax, {states}",
         "xor edx, edx",
         "xsave64 [rsp]",
-        "lea rdi, [rbp - 56]",
+        "lea rdi, [rbp - 48]",
         "call {begin}",
-        "mov [rbp - 80], rax",
+        "mov [rbp - 88], rax",
         "mov eax, {states}",
         "xor edx, edx",
         "xrstor64 [rsp]",
-        "lea rsp, [rbp - 96]",
-        "mov rcx, [rbp - 80]",
+        "lea rsp, [rbp - 120]",
+        "mov rcx, [rbp - 88]",
         "cmp rcx, -1",
         "je 2f",
         "sub rsp, rcx",
-        "lea rsi, [rbp + 16]",
+        "lea rsi, [rbp + 24]",
         "mov rdi, rsp",
         "shr rcx, 3",
         "rep movsq",
-        "mov rdi, [rbp - 16]",
-        "mov rsi, [rbp - 24]",
+        "push [rbp - 80]",
+        "popfq",
+        "mov r9, [rbp - 8]",
+        "mov r8, [rbp - 16]",
+        "mov rcx, [rbp - 24]",
         "mov rdx, [rbp - 32]",
-        "mov rcx, [rbp - 40]",
-        "mov r8, [rbp - 48]",
-        "mov r9, [rbp - 56]",
-        "mov rax, [rbp - 64]",
-        "mov r10, [rbp - 72]",
-        "mov r11, [rbp - 8]",
-        "call [r11]",
-        "mov [rbp - 64], rax",
-        "mov [rbp - 72], rdx",
-        "lea rsp, [rbp - 96]",
+        "mov rsi, [rbp - 40]",
+        "mov rdi, [rbp - 48]",
+        "mov rax, [rbp - 56]",
+        "mov r10, [rbp - 64]",
+        "mov r11, [rbp - 72]",
+        "call [rbp - 96]",
+        "mov [rbp - 8], r9",
+        "mov [rbp - 16], r8",
+        "mov [rbp - 24], rcx",
+        "mov [rbp - 32], rdx",
+        "mov [rbp - 40], rsi",
+        "mov [rbp - 48], rdi",
+        "mov [rbp - 56], rax",
+        "mov [rbp - 64], r10",
+        "mov [rbp - 72], r11",
+        "pushfq",
+        "pop [rbp - 80]",
+        "lea rsp, [rbp - 120]",
         "sub rsp, {room}",
         "and rsp, -64",
         "xor eax, eax",
@@ -111,41 +145,49 @@ pub unsafe extern "C" fn call() {
         "mov eax, {states}",
         "xor edx, edx",
         "xsave64 [rsp]",
-        "lea rdi, [rbp - 56]",
+        "lea rdi, [rbp - 48]",
         "call {end}",
         "mov eax, {states}",
         "xor edx, edx",
         "xrstor64 [rsp]",
-        "mov rax, [rbp - 64]",
-        "mov rdx, [rbp - 72]",
-        // What is left there must not differ in a replay.
-        "xor ecx, ecx",
-        "xor esi, esi",
-        "xor edi, edi",
-        "xor r8d, r8d",
-        "xor r9d, r9d",
-        "xor r10d, r10d",
-        "xor r11d, r11d",
+        "push [rbp - 80]",
+        "popfq",
+        "mov r9, [rbp - 8]",
+        "mov r8, [rbp - 16]",
+        "mov rcx, [rbp - 24]",
+        "mov rdx, [rbp - 32]",
+        "mov rsi, [rbp - 40]",
+        "mov rdi, [rbp - 48]",
+        "mov rax, [rbp - 56]",
+        "mov r10, [rbp - 64]",
+        "mov r11, [rbp - 72]",
         ".cfi_remember_state",
         "leave",
-        ".cfi_def_cfa rsp, 8",
+        ".cfi_def_cfa rsp, 16",
         ".cfi_restore rbp",
+        "lea rsp, [rsp + 8]",
+        ".cfi_adjust_cfa_offset -8",
         "ret",
         ".cfi_restore_state",
+        // The function takes the place of the stub's return address, and runs as if it had been called itself.
         "2:",
-        "mov rdi, [rbp - 16]",
-        "mov rsi, [rbp - 24]",
+        "mov rax, [rbp - 96]",
+        "mov [rbp + 8], rax",
+        "push [rbp - 80]",
+        "popfq",
+        "mov r9, [rbp - 8]",
+        "mov r8, [rbp - 16]",
+        "mov rcx, [rbp - 24]",
         "mov rdx, [rbp - 32]",
-        "mov rcx, [rbp - 40]",
-        "mov r8, [rbp - 48]",
-        "mov r9, [rbp - 56]",
-        "mov rax, [rbp - 64]",
-        "mov r10, [rbp - 72]",
-        "mov r11, [rbp - 8]",
+        "mov rsi, [rbp - 40]",
+        "mov rdi, [rbp - 48]",
+        "mov rax, [rbp - 56]",
+        "mov r10, [rbp - 64]",
+        "mov r11, [rbp - 72]",
         "leave",
-        ".cfi_def_cfa rsp, 8",
+        ".cfi_def_cfa rsp, 16",
         ".cfi_restore rbp",
-        "jmp [r11]",
+        "ret",
         ".cfi_endproc",
         room = const ROOM,
         states = const STATES,

@@ -18,7 +18,7 @@ pub fn lock_of(modelled: &Modelled, arguments: &Arguments) -> usize {
     match modelled.entry.part {
         0 => address,
         // Several locks at one address, each with a number.
-        part => (PART as usize) * (1 + (arguments.get(part) & 63)) | address & (PART as usize - 1),
+        part => ((PART as usize) * (1 + (arguments.get(part) & 63))) | (address & (PART as usize - 1)),
     }
 }
 

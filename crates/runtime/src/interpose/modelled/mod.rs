@@ -20,7 +20,7 @@ mod queues;
 mod semaphores;
 mod trampoline;
 
-pub use trampoline::trampoline;
+pub use trampoline::stub;
 
 use crate::base::program::Address;
 use crate::base::shared;

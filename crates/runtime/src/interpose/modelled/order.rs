@@ -8,7 +8,7 @@ use crate::wire::{HANDED_OVER, PART, head, op};
 
 /// What the order of calls is about: something at an address, of which there may be several parts.
 pub fn key_of(address: usize, part: u64) -> u64 {
-    HANDED_OVER | (part & 0x3fff) * PART | address as u64 & (PART - 1)
+    HANDED_OVER | ((part & 0x3fff) * PART) | (address as u64 & (PART - 1))
 }
 
 /// The same about something of a library's own. No address is so small.

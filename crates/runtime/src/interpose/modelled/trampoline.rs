@@ -4,7 +4,7 @@
 //! calls the function and something comes after. Then the function has at most six arguments.
 
 use super::{After, Arguments, Pending, enter, leave};
-use crate::interpose::missing::Target;
+use crate::interpose::missing::{STUB, Target};
 use crate::scheduler::wipe;
 use core::arch::naked_asm;
 
@@ -46,12 +46,23 @@ extern "C" fn after(frame: &Frame) {
     wipe();
 }
 
+/// The stub that leads to [`trampoline`] for a target.
+pub fn stub(target: &'static Target) -> [u8; STUB] {
+    let mut code = [0x90u8; STUB];
+    // endbr64; mov r11, target; jmp [rip]; and the address behind it.
+    code[..6].copy_from_slice(&[0xf3, 0x0f, 0x1e, 0xfa, 0x49, 0xbb]);
+    code[6..14].copy_from_slice(&(target as *const Target as usize).to_le_bytes());
+    code[14..20].copy_from_slice(&[0xff, 0x25, 0, 0, 0, 0]);
+    code[20..28].copy_from_slice(&(trampoline as *const () as usize).to_le_bytes());
+    code
+}
+
 /// Calls the function of the target in r11, or does what it would do.
 ///
 /// # Safety
 /// Called in place of that function, as it is; r11 is what a stub puts there.
 #[unsafe(naked)]
-pub unsafe extern "C" fn trampoline() {
+unsafe extern "C" fn trampoline() {
     naked_asm!(
         ".cfi_startproc",
         "push rbp",
@@ -142,4 +153,4 @@ pub unsafe extern "C" fn trampoline() {
 /// The frame, and the registers above it.
 const ROOM: usize = size_of::<Frame>() + 144;
 
-const _: () = assert!(size_of::<Frame>() % 16 == 0 && JUMP != CALL && JUMP != DONE);
+const _: () = assert!(size_of::<Frame>().is_multiple_of(16) && JUMP != CALL && JUMP != DONE);

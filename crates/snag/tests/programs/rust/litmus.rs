@@ -59,6 +59,19 @@ fn add(at: i32) {
     FLAG.fetch_add(1, Relaxed);
 }
 
+/// Compare-exchange until it succeeds, or fails because of a value.
+fn exchange(expected: i32, success: Ordering, failure: Ordering) {
+    while FLAG.compare_exchange(expected, 1, success, failure).is_err() {
+        yield_now();
+    }
+}
+
+fn fail(value: i32, success: Ordering, failure: Ordering) {
+    while FLAG.compare_exchange(7, 1, success, failure) != Err(value) {
+        yield_now();
+    }
+}
+
 static PART: AtomicI32 = AtomicI32::new(0);
 
 fn lock_write(write: impl Fn()) {
@@ -98,24 +111,41 @@ fn once(load: Ordering, store: Ordering) {
     unsafe { &*p }.get();
 }
 
-fn dekker_first(order: Ordering) {
+/// Dekker's orders: of the stores on the way in, the loads, and the stores on the way out; and a fence.
+#[derive(Clone, Copy)]
+struct Dekker(Ordering, Ordering, Ordering, Option<Ordering>);
+
+fn dekker(name: &str) -> Dekker {
+    match name {
+        "sc" => Dekker(SeqCst, SeqCst, SeqCst, None),
+        "rlx" => Dekker(Relaxed, Relaxed, Relaxed, None),
+        "ra" => Dekker(Release, Acquire, Release, None),
+        "fence" => Dekker(Relaxed, Acquire, Release, Some(SeqCst)),
+        "fence_rlx" => Dekker(Relaxed, Relaxed, Relaxed, Some(SeqCst)),
+        _ => panic!("no Dekker {name}"),
+    }
+}
+
+fn dekker_first(Dekker(order, load, leave, fence): Dekker) {
     FLAG.store(1, order);
-    if OTHER.load(order) == 0 {
+    maybe_fence(fence);
+    if OTHER.load(load) == 0 {
         DATA.set(DATA.get() + 1);
     }
     RELAY.store(1, Relaxed);
     yield_now();
-    FLAG.store(0, order);
+    FLAG.store(0, leave);
 }
 
-fn dekker_second(order: Ordering) {
+fn dekker_second(Dekker(order, load, leave, fence): Dekker) {
     wait_for(&RELAY, 1, Relaxed);
     loop {
         OTHER.store(1, order);
-        if FLAG.load(order) == 0 {
+        maybe_fence(fence);
+        if FLAG.load(load) == 0 {
             break;
         }
-        OTHER.store(0, order);
+        OTHER.store(0, leave);
         yield_now();
     }
     DATA.set(DATA.get() + 1);
@@ -133,6 +163,19 @@ fn drop_one(order: Ordering, last: Option<Ordering>) {
     let object = OBJECT.load(Relaxed);
     unsafe { &(*object).parts[USERS.fetch_add(1, Relaxed)] }.set(1);
     if unsafe { &*object }.count.fetch_sub(1, order) == 1 {
+        maybe_fence(last);
+        drop(unsafe { Box::from_raw(object) });
+    }
+}
+
+fn share_one(order: Ordering, last: Option<Ordering>) {
+    let object = OBJECT.load(Relaxed);
+    let count = unsafe { &(*object).count };
+    count.fetch_add(1, Relaxed);
+    unsafe { &(*object).parts[USERS.fetch_add(1, Relaxed)] }.set(1);
+    count.fetch_sub(1, order);
+    yield_now();
+    if count.fetch_sub(1, order) == 1 {
         maybe_fence(last);
         drop(unsafe { Box::from_raw(object) });
     }
@@ -170,32 +213,62 @@ fn run(name: &str) {
             FLAG.store(2, Relaxed);
         }
         "r_two" | "r_three" => {
-            wait_for(&FLAG, if name == "r_two" { 2 } else { 3 }, Acquire);
+            let last = if name == "r_two" { 2 } else { 3 };
+            // Waiting acquires nothing: the last read alone does, whatever was seen on the way.
+            wait_for(&FLAG, last, Relaxed);
+            wait_for(&FLAG, last, Acquire);
             DATA.get();
         }
         "lock_write_atomic" => lock_write(|| PART.store(7, Relaxed)),
         "lock_read_atomic" => lock_read(|| PART.load(Relaxed)),
         "lock_write_plain" => lock_write(|| DATA.set(7)),
         "lock_read_plain" => lock_read(|| DATA.get()),
-        "once_first_right" | "once_first_wrong" => {
-            let right = name == "once_first_right";
-            if right { once(Acquire, Release) } else { once(Relaxed, Relaxed) }
+        "once_first_right" | "once_first_wrong" | "once_first_unreleased" => {
+            match name {
+                "once_first_right" => once(Acquire, Release),
+                "once_first_wrong" => once(Relaxed, Relaxed),
+                _ => once(Acquire, Relaxed),
+            }
             OTHER.store(1, Relaxed);
         }
-        "once_then_right" | "once_then_wrong" => {
+        "once_then_right" | "once_then_wrong" | "once_then_unacquired" => {
             wait_for(&OTHER, 1, Relaxed);
-            let right = name == "once_then_right";
-            if right { once(Acquire, Release) } else { once(Relaxed, Relaxed) }
+            match name {
+                "once_then_right" => once(Acquire, Release),
+                "once_then_wrong" => once(Relaxed, Relaxed),
+                _ => once(Relaxed, Release),
+            }
         }
-        "dekker_first_sc" => dekker_first(SeqCst),
-        "dekker_second_sc" => dekker_second(SeqCst),
-        "dekker_first_rlx" => dekker_first(Relaxed),
-        "dekker_second_rlx" => dekker_second(Relaxed),
+        "x_write_rel" | "x_write_rlx" => {
+            DATA.set(1);
+            exchange(0, if name == "x_write_rel" { Release } else { Relaxed }, Relaxed);
+        }
+        "x_done_acq" | "x_done_rlx" => {
+            exchange(1, if name == "x_done_acq" { Acquire } else { Relaxed }, Relaxed);
+            DATA.get();
+        }
+        "x_failed_acq" | "x_failed_rlx" | "x_failed_facq" => {
+            match name {
+                "x_failed_acq" => fail(1, Acquire, Acquire),
+                "x_failed_rlx" => fail(1, AcqRel, Relaxed),
+                _ => {
+                    fail(1, Relaxed, Relaxed);
+                    fence(Acquire);
+                }
+            }
+            DATA.get();
+        }
         "count_fence" => drop_one(Release, Some(Acquire)),
         "count_acqrel" => drop_one(AcqRel, None),
         "count_no_acquire" => drop_one(Release, None),
         "count_rlx" => drop_one(Relaxed, None),
-        _ => panic!("no {name}"),
+        "share_fence" => share_one(Release, Some(Acquire)),
+        "share_no_acquire" => share_one(Release, None),
+        _ => match (name.strip_prefix("dekker_first_"), name.strip_prefix("dekker_second_")) {
+            (Some(orders), _) => dekker_first(dekker(orders)),
+            (_, Some(orders)) => dekker_second(dekker(orders)),
+            _ => panic!("no {name}"),
+        },
     }
 }
 
