@@ -121,7 +121,9 @@ impl<R: Read + Seek> Contended<R> {
         let mut out = Out { events, numbers: &mut numbers };
         let take = |event: RecordedEvent, tables: &mut Tables| {
             let Some(number) = own.next() else { return };
-            while let Some((before, event)) = found.pop_front_if(|(before, _)| *before <= number) {
+            while found.front().is_some_and(|(before, _)| *before <= number)
+                && let Some((before, event)) = found.pop_front()
+            {
                 // What is listed need not be found.
                 if before < number {
                     out.push(before, event, tables);

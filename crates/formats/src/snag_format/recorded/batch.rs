@@ -62,7 +62,7 @@ impl Noted {
     /// Whether its value has to be told ([`RecordedEvent::seen`]), and whether other threads can interfere with it.
     #[inline(always)]
     pub const fn new(unseen: bool, contended: bool) -> Noted {
-        Noted(unseen as u8 * Noted::UNSEEN | contended as u8 * Noted::CONTENDED)
+        Noted((unseen as u8 * Noted::UNSEEN) | (contended as u8 * Noted::CONTENDED))
     }
 
     /// Whether its value has to be told: see [`RecordedEvent::seen`].
