@@ -6,7 +6,9 @@
 use snag_formats::error::Result;
 use snag_formats::open::{Format, read_from};
 use snag_formats::reader::{BlockReader, TraceReader};
-use snag_formats::snag_format::{Batch, RecordedEvent, RecordingWriter, SnagReader, SnagWriter, repaired};
+use snag_formats::snag_format::{
+    Batch, Contended, Late, RecordedEvent, RecordingWriter, SnagReader, SnagWriter, Touched, repaired,
+};
 use snag_formats::std_format::{StdReader, StdWriter};
 use snag_formats::text_format::{TextReader, TextWriter};
 use snag_model::Trace;
@@ -27,6 +29,7 @@ pub fn trace(format: Format, bytes: &[u8]) {
             // As they are, only errors are likely; but those are to be tested too.
             let _ = shown(read(format, bytes));
             repaired_bytes = repaired(bytes);
+            let _ = shown(read_contended(&repaired_bytes));
             &repaired_bytes
         }
         _ => bytes,
@@ -41,8 +44,11 @@ pub fn trace(format: Format, bytes: &[u8]) {
         let again = read(Format::Snag, &snag_bytes(&trace, compress)).expect("what was written can be read");
         assert!(again == trace, "a trace is the same after .snag");
     }
-    let again = read(Format::Snag, &recording_bytes(&trace)).expect("what was recorded can be read");
+    let recording = recording_bytes(&trace);
+    let again = read(Format::Snag, &recording).expect("what was recorded can be read");
     assert!(again == trace, "a trace is the same after it was written as a recording");
+    let listed = read_contended(&recording).expect("what was listed can be read").expect("it is listed");
+    assert!(listed.events.ops() == trace.events.ops(), "all events are listed");
     if let Ok(text) = text_bytes(&trace) {
         let again = read(Format::Text, &text).expect("text that was written can be read");
         assert_eq!(text_bytes(&again).expect("and written again"), text, "text has one spelling");
@@ -77,6 +83,13 @@ fn read(format: Format, bytes: &[u8]) -> Result<Trace> {
     TraceReader::new(reader, None).as_written().read_all().map(|(trace, _)| trace)
 }
 
+/// What a recording lists as open to other threads, if it does.
+fn read_contended(bytes: &[u8]) -> Result<Option<Trace>> {
+    let Some(contended) = Contended::open(Cursor::new(bytes.to_vec()))? else { return Ok(None) };
+    let reader = TraceReader::new(Box::new(contended), None).as_written();
+    reader.read_all().map(|(trace, _)| Some(trace))
+}
+
 fn std_bytes(trace: &Trace) -> Result<Vec<u8>> {
     let mut writer = StdWriter::new(Vec::new());
     writer.write(&trace.events, &trace.tables)?;
@@ -95,11 +108,17 @@ fn snag_bytes(trace: &Trace, compress: bool) -> Vec<u8> {
     writer.finish(&trace.tables).expect("every trace can be written as .snag")
 }
 
-/// The trace as a recorder writes it.
+/// The trace as a recorder writes it, with a list of all events as open to other threads.
 pub fn recording_bytes(trace: &Trace) -> Vec<u8> {
     let mut writer = RecordingWriter::new(Vec::new()).expect("there is room for a thread");
     let mut batch = Batch::default();
     trace.events.iter().for_each(|event| batch.event(RecordedEvent::of(&event, &trace.tables)));
-    writer.push(&batch, &trace.tables).expect("every trace can be written as a recording");
+    let written = "every trace can be written as a recording";
+    writer.with_contended();
+    writer.push(&batch, &trace.tables).expect(written);
+    writer.late(&[Late { address: 0x1000, size: 0x100, from: 0, to: u32::MAX.into() }]).expect(written);
+    writer.touched(Touched { first: 0, lines: vec![0x41, 0x40] }).expect(written);
+    let last = (trace.len() as u64).saturating_sub(1);
+    writer.end_contended(&[last], &trace.tables).expect(written);
     writer.finish(&trace.tables).expect("every trace can be written as a recording")
 }
